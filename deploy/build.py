@@ -39,9 +39,9 @@ def version(root: Path = ROOT, packager: str | None = None) -> str:
 
 def _git_version(root: Path) -> str:
     described = git(root, "describe", "--tags", "--long", "--dirty", "--abbrev=9", "--match", "v[0-9]*")
-    found = TAG.fullmatch(described)
-    if found:
-        return version_of(*found.groups())
+    match = TAG.fullmatch(described)
+    if match:
+        return version_of(*match.groups())
     count, sha = git(root, "rev-list", "--count", "HEAD"), git(root, "rev-parse", "--short=9", "HEAD")
     return f"{UNTAGGED}.dev{count}+g{sha}" if count and sha else ""
 
@@ -68,15 +68,15 @@ def git(root: Path, *words: str) -> str:
 
 def bench_modules(root: Path) -> list[str]:
     """Return tests/bench and what it imports below tests, as paths relative to the root."""
-    found: set[Path] = set()
+    modules: set[Path] = set()
     todo = list((root / "tests" / "bench").glob("*.py"))
     while todo:
         path = todo.pop()
-        if path not in found:
-            found.add(path)
+        if path not in modules:
+            modules.add(path)
             todo += [root / named for named in _imported(path) if (root / named).is_file()]
-    packages = {path.parent / "__init__.py" for path in found}
-    return sorted(str(path.relative_to(root)) for path in found | packages if path.is_file())
+    packages = {path.parent / "__init__.py" for path in modules}
+    return sorted(str(path.relative_to(root)) for path in modules | packages if path.is_file())
 
 
 def _imported(path: Path) -> Iterator[Path]:

@@ -12,5 +12,5 @@ def installed_version() -> str:
 
     It is read from the name of the distribution's directory, since importlib.metadata costs an actor 50 ms and 1.4 MB.
     """
-    found = (path for folder in sys.path for path in Path(folder).glob(f"{DISTRIBUTION}*{SUFFIX}"))
-    return next((path.name.removeprefix(DISTRIBUTION).removesuffix(SUFFIX) for path in found), UNKNOWN)
+    paths = (path for folder in sys.path for path in Path(folder).glob(f"{DISTRIBUTION}*{SUFFIX}"))
+    return next((path.name.removeprefix(DISTRIBUTION).removesuffix(SUFFIX) for path in paths), UNKNOWN)

@@ -114,30 +114,30 @@ class PodIdentities:
         self._waiting_since = {pod: since for pod, since in self._waiting_since.items() if numbers.get(pod)}
         uids: list[str | None] = [None] * len(listed)
         for pod, places in numbers.items():
-            found = self._identify(pod, [listed[number][1] for number in places], now)
-            for number, identity in zip(places, found, strict=True):
+            identities = self._identify(pod, [listed[number][1] for number in places], now)
+            for number, identity in zip(places, identities, strict=True):
                 uids[number] = None if identity is None else identity.uid
         return uids
 
     def _identify(self, pod: PodName, items: list[Held], now: float) -> list[_Identity | None]:
         """Return the identities of all listed pods of one name."""
         known, ready = self._identities.pop(pod, []), self._ready(pod)
-        found = _matches(known, items)
+        identities = _matches(known, items)
         taken = {identity.sandbox_uid for identity in known}
         fresh = [uid for uid in ready if uid not in taken]
-        for identity in found:
+        for identity in identities:
             if identity is not None and not identity.sandbox_uid and fresh:
                 identity.sandbox_uid = fresh.pop(0)
-        nobodys = [place for place, identity in enumerate(found) if identity is None]
-        unsure = [place for place, one in enumerate(found) if one and not (one.held and one.sandbox_uid in ready)]
+        nobodys = [place for place, identity in enumerate(identities) if identity is None]
+        unsure = [place for place, one in enumerate(identities) if one and not (one.held and one.sandbox_uid in ready)]
         for uid, place in zip(fresh, [*nobodys, *unsure], strict=False):
-            found[place] = _Identity(uid, uid)
-        self._wait(pod, found, _others(known, found), now)
-        for identity, held in zip(found, items, strict=True):
+            identities[place] = _Identity(uid, uid)
+        self._wait(pod, identities, _others(known, identities), now)
+        for identity, held in zip(identities, items, strict=True):
             if identity is not None:
                 identity.held = held
-        self._retain(pod, _others(known, found), [identity for identity in found if identity is not None])
-        return found
+        self._retain(pod, _others(known, identities), [identity for identity in identities if identity is not None])
+        return identities
 
     def _wait(self, pod: PodName, found: list[_Identity | None], unlisted: list[_Identity], now: float) -> None:
         """Identify pods that waited for a sandbox in vain."""
@@ -187,18 +187,18 @@ def _others(known: list[_Identity], found: Sequence[_Identity | None]) -> list[_
 def _matches(known: list[_Identity], items: list[Held]) -> list[_Identity | None]:
     """Return the known pod that each listed one is by what it holds; of those that hold nothing, the newest."""
     owners = {resource: identity for identity in known for resource in identity.held}
-    found: list[_Identity | None] = []
+    matches: list[_Identity | None] = []
     used: set[int] = set()
     for held in items:
         owner = next((owners[resource] for resource in held if resource in owners), None)
-        found.append(owner if id(owner) not in used else None)
+        matches.append(owner if id(owner) not in used else None)
         used.add(id(owner))
     unnamed = [one for one in known if not one.sandbox_uid and id(one) not in used]
     empty = [one for one in known if one.sandbox_uid and not one.held and id(one) not in used]
     for place, held in enumerate(items):
-        if found[place] is None and (spare := empty if empty and not held else unnamed):
-            found[place] = spare.pop()
-    return found
+        if matches[place] is None and (spare := empty if empty and not held else unnamed):
+            matches[place] = spare.pop()
+    return matches
 
 
 def _is_name(uid: str) -> bool:

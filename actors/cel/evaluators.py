@@ -166,23 +166,23 @@ class Running:
         """Raises EvaluatorDied."""
         try:
             async with asyncio.timeout(WALL_S + GRACE_S):
-                while self.flooded or (found := self._whole()) is None:
+                while self.flooded or (raw := self._whole()) is None:
                     if self.ended:
                         raise EvaluatorDied("the evaluator ended")
                     self._more = self._loop.create_future()
                     await self._more
         except TimeoutError:
             raise EvaluatorDied("the evaluator is stopped") from None
-        return found
+        return raw
 
     def _whole(self) -> bytes | None:
         """Return the next answer if all of it was read."""
         read = self._read
         if len(read) < HEAD.size or len(read) < (end := HEAD.size + HEAD.unpack_from(read)[0]):
             return None
-        found = bytes(read[HEAD.size : end])
+        answer = bytes(read[HEAD.size : end])
         del read[:end]
-        return found
+        return answer
 
     def _readable(self) -> None:
         try:
@@ -276,8 +276,8 @@ class Evaluators:
         running: Running | None = None
         try:
             running = await turn
-            found, running = await self._answered(running, work)
-            return Answers(tuple(found))
+            answers, running = await self._answered(running, work)
+            return Answers(tuple(answers))
         finally:
             if turn.done() and not turn.cancelled():  # else its owner may be busy with other work
                 running = running or turn.result()
@@ -344,8 +344,8 @@ class Evaluators:
 
     def _dispatch(self) -> None:
         """Give idle evaluators to waiting work."""
-        while self._idle and (found := self._turns.next()) is not None:
-            owner, turn = found
+        while self._idle and (waiter := self._turns.next()) is not None:
+            owner, turn = waiter
             if turn.cancelled():
                 self._turns.done(owner)
                 continue

@@ -67,14 +67,14 @@ class RuntimeChannel:
 
 async def _joined(stream: ServerStream) -> bytes:
     """Raises AioRpcError, ListTooLong."""
-    found: list[bytes] = []
+    pieces: list[bytes] = []
     left = MOST_BYTES
     while (piece := await stream.read()) is not None:
-        found.append(piece)
+        pieces.append(piece)
         left -= len(piece)
         if left < 0:
             raise ListTooLong(f"the runtime's list is longer than {MOST_BYTES >> 20} MiB; remove unused containers")
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 PROBE_S = 5.0

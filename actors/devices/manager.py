@@ -71,14 +71,14 @@ class DeviceManager:
     def __init__(self, options: DeviceManagerOptions) -> None:
         self._options = options
         self._files = CheckpointFiles(options.state_directory, options.plugin_directory)
-        found = self._files.load()
-        state, self.warnings = drop_unmanaged(found.state, options.alignment), found.warnings
-        self._lost = found.lost
+        recovered = self._files.load()
+        state, self.warnings = drop_unmanaged(recovered.state, options.alignment), recovered.warnings
+        self._lost = recovered.lost
         metrics = DeviceMetrics(options.registry)
         self._ledger = Ledger(state.pods)
         self._foreign = {record.allocation.uid: record for record in state.pods if not record.has_pod_name}
         self._inventory = Inventory(resources_of(state), state.plugin_overrides())
-        self._inventory.expect(found.registered, time.monotonic())
+        self._inventory.expect(recovered.registered, time.monotonic())
         self.dra_overrides = HealthOverrides(override for override in state.overrides if not override.resource)
         self._history = AllocationHistory(state.mark, state.recent)
         self.machine = MachineManager(
@@ -86,7 +86,7 @@ class DeviceManager:
                 options.alignment, options.kubelet_directory, options.log, messages.ledger_began(state.mark)
             ),
             [record.allocation for record in state.pods if record.has_pod_name],
-            found.foreign,
+            recovered.foreign,
         )
         self._machine_metrics = MachineMetrics(options.registry)
         self._machine_streams = MachineStreams(options.bus, self.machine)
@@ -101,7 +101,7 @@ class DeviceManager:
         self._machine_changed()
         for resource in self._inventory.resources:
             self._streams.refresh(resource)
-        for message in found.warnings:
+        for message in recovered.warnings:
             self.report_problem(messages.CHECKPOINT, message)
 
     async def admit(self, pod: AdmitPod, call: Call) -> AdmittedPod:

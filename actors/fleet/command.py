@@ -53,10 +53,10 @@ async def api(args: argparse.Namespace, layout: Layout, refused_s: float = math.
 
 async def run_fleet(args: argparse.Namespace, layout: Layout) -> int:
     """Simulate until a signal, or until the scenario has been played."""
-    found = None if args.what in builtin_profiles() else find_scenario(args.what)
-    scenario = found.scenario if found is not None else None
+    script = None if args.what in builtin_profiles() else find_scenario(args.what)
+    scenario = script.scenario if script is not None else None
     nodes = args.nodes if args.nodes is not None or scenario is None else scenario.nodes
-    profile = find_profile(args.what if found is None else found.profile, nodes)
+    profile = find_profile(args.what if script is None else script.profile, nodes)
     options = FleetOptions(
         name=args.name,
         templates=tuple(expand(profile, nodes)),

@@ -83,10 +83,10 @@ class Otlp:
             collector = self._collectors.get(prefix) or await self._connect(run, prefix)
             names: tuple[str, ...] | None = None
             for _ in range(MOST_ROUNDS):
-                found = await collector.news(names)
-                self._pending.add(found.spans, time.monotonic())
-                self._lost.labels("missed").inc(found.missed)
-                names = found.more
+                collected = await collector.news(names)
+                self._pending.add(collected.spans, time.monotonic())
+                self._lost.labels("missed").inc(collected.missed)
+                names = collected.more
                 if not names:
                     break
 

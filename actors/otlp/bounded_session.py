@@ -51,9 +51,9 @@ class BoundedSession(requests.Session):
             self._forget()
 
     def _shut_down(self) -> None:
-        for each in list(self._sockets):
+        for sock in list(self._sockets):
             with suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
+                sock.shutdown(socket.SHUT_RDWR)
 
     def _forget(self) -> None:
         while self._sockets:

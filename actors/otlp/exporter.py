@@ -48,6 +48,6 @@ class Exporter:
 
     def _batches(self, pods: Iterable[list[Span]]) -> Iterator[list[ReadableSpan]]:
         offset = wall_offset()
-        spans = (made for pod in pods for made in self._mapper.spans(pod, offset))
+        spans = (span for pod in pods for span in self._mapper.spans(pod, offset))
         while batch := list(islice(spans, BATCH)):
             yield batch

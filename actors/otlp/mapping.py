@@ -69,30 +69,30 @@ class Mapper:
         )
 
     def _resource(self, instance: str) -> Resource:
-        found = self._resources.get(instance)
-        if found is None:
+        resource = self._resources.get(instance)
+        if resource is None:
             further = instance.rpartition("/")[0]
             own = {
                 "service.name": kind_of(instance),
                 "service.instance.id": instance,
                 "k8s.node.name": further or self._node,
             }
-            found = self._resources[instance] = Resource({**self._common, **own})
-        return found
+            resource = self._resources[instance] = Resource({**self._common, **own})
+        return resource
 
     def _attributes(self, span: Span, service: str) -> dict[str, str]:
         namespace, _, name = self._names.get(span.pod, "").partition("/")
-        found = {"k8s.pod.uid": span.pod}
+        attributes = {"k8s.pod.uid": span.pod}
         if name:
-            found |= {"k8s.pod.name": name, "k8s.namespace.name": namespace}
+            attributes |= {"k8s.pod.name": name, "k8s.namespace.name": namespace}
         if service:
-            found |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": span.name}
+            attributes |= {"rpc.system": "grpc", "rpc.service": service, "rpc.method": span.name}
         for key, value in span.attributes.items():
             if key == ERROR:
-                found["error.type"] = "_OTHER"
+                attributes["error.type"] = "_OTHER"
             elif key != POD:
-                found[NAMES.get(key, f"nodeplane.{key}")] = value
-        return found
+                attributes[NAMES.get(key, f"nodeplane.{key}")] = value
+        return attributes
 
 
 def _service(span: Span) -> str:

@@ -49,7 +49,7 @@ class Pending:
     def due(self, now: float) -> list[list[Span]]:
         """Return the spans of each pod that is to be exported now; they wait no longer."""
         due = [
-            pod for pod, each in self._pods.items() if now - each.newest >= SETTLE_S or now - each.since >= LONGEST_S
+            pod for pod, spans in self._pods.items() if now - spans.newest >= SETTLE_S or now - spans.since >= LONGEST_S
         ]
         return [self._take(pod) for pod in due]
 

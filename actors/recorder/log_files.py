@@ -30,12 +30,12 @@ class ContainerLogs:
 
     def news(self) -> tuple[dict[str, list[str]], list[str]]:
         """Return the last lines of logs that changed, by key, and the keys of logs that are gone."""
-        found = dict(self._files())
-        gone = [key for key in self._seen if key not in found]
+        logs = dict(self._files())
+        gone = [key for key in self._seen if key not in logs]
         for key in gone:
             del self._seen[key]
         changed: dict[str, list[str]] = {}
-        for key, (path, state) in found.items():
+        for key, (path, state) in logs.items():
             if self._seen.get(key) != state and len(changed) < PER_PASS:
                 self._seen[key] = state
                 changed[key] = last_lines(path)
@@ -64,10 +64,10 @@ def _attempt(path: Path) -> int:
 
 def _state(path: Path) -> tuple[str, int, int]:
     try:
-        found = path.stat()
+        info = path.stat()
     except OSError:
         return path.name, 0, 0
-    return path.name, found.st_size, found.st_mtime_ns
+    return path.name, info.st_size, info.st_mtime_ns
 
 
 def last_lines(path: Path) -> list[str]:

@@ -51,8 +51,8 @@ class MetricsSampler:
         if last or self._passes % SERVER_EVERY == 0:
             due += self._next_server([name for name in instances if name.startswith(SERVER)])
         self._passes += 1
-        found = await asyncio.gather(*map(self._samples, due))
-        return {name: each for name, each in zip(due, found, strict=True) if each}
+        answers = await asyncio.gather(*map(self._samples, due))
+        return {name: each for name, each in zip(due, answers, strict=True) if each}
 
     def _next_server(self, servers: list[str]) -> list[str]:
         later = [name for name in servers if name > self._server]
@@ -65,11 +65,11 @@ class MetricsSampler:
             reply = await self._bus.call(instance, METRICS, Empty(), MetricsText, timeout=TIMEOUT_S)
         except BusError:
             return {}  # it is away
-        found: dict[str, float] = {}
+        values: dict[str, float] = {}
         for sample, value in samples(reply.text, names_of(instance)):
-            if len(sample) <= LONGEST and len(found) < MOST:
-                found[sample] = value
-        return found
+            if len(sample) <= LONGEST and len(values) < MOST:
+                values[sample] = value
+        return values
 
 
 class RecordedNode:
@@ -147,20 +147,20 @@ class RecordedNode:
         names: tuple[str, ...] | None = None
         offset = wall_offset()
         for _ in range(MOST_ROUNDS):
-            found = await self._collector.news(names)
-            for span in found.spans:
+            collected = await self._collector.news(names)
+            for span in collected.spans:
                 ended = (span.start_ns + span.duration_ns + offset) // 1_000_000
                 self._writer.happened(sources.SPANS, span.pod, msgspec.to_builtins(span), ended)
-            names = found.more
+            names = collected.more
             if not names:
                 return
 
     def _read_usage(self) -> None:
         now = time.monotonic()
         pids = dict(self._pids())
-        found = {name: usage for name, pid in pids.items() if (usage := self._usage(name, pid, now))}
+        by_name = {name: usage for name, pid in pids.items() if (usage := self._usage(name, pid, now))}
         self._cpu = {name: seen for name, seen in self._cpu.items() if name in pids}
-        self._replace(sources.USAGE, found)
+        self._replace(sources.USAGE, by_name)
 
     def _pids(self) -> Iterator[tuple[str, int]]:
         for source in (sources.ACTORS, sources.SUPERVISORS):
@@ -182,10 +182,10 @@ class RecordedNode:
 
     async def _read_metrics(self, last: bool) -> None:
         names, source = instances(self._where.run), self._prefix + sources.METRICS
-        found, at = await self._metrics.read(names, last), now_ms()
+        by_instance, at = await self._metrics.read(names, last), now_ms()
         for key in [key for key in self._writer.state.get(source, ()) if key not in names]:
             self._writer.remove(source, key, at)
-        for instance, values in found.items():
+        for instance, values in by_instance.items():
             self._writer.set(source, instance, {"at_ms": at, "samples": values}, at)
 
     def _read_files(self) -> None:

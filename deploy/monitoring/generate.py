@@ -51,11 +51,11 @@ def _groups() -> list[dict[str, Any]]:
 
 
 def _alert(alert: Alert) -> dict[str, Any]:
-    made: dict[str, Any] = {"alert": alert.name, "expr": alert.query}
+    rule: dict[str, Any] = {"alert": alert.name, "expr": alert.query}
     if alert.hold != "0s":
-        made["for"] = alert.hold
+        rule["for"] = alert.hold
     return {
-        **made,
+        **rule,
         "labels": {"severity": alert.severity},
         "annotations": {"summary": f"{{{{ $labels.instance }}}}: {alert.summary}", "description": alert.action},
     }

@@ -36,14 +36,14 @@ def declaring() -> Iterator[Path]:
 
 def rows() -> list[Row]:
     """Return each declared family once, under the module that contains its declaration."""
-    found: dict[str, Row] = {}
+    row_by_name: dict[str, Row] = {}
     for path in declaring():
         parts = path.relative_to(REPO).with_suffix("").parts
         actor = parts[1] if parts[0] == "actors" else "supervisor" if parts[0] == "supervisor" else EVERY
         for family in _families(vars(import_module(".".join(parts))).values()):
-            if actor == EVERY or family.name not in found:
-                found[family.name] = Row(actor, family)
-    return sorted(found.values(), key=lambda row: (row.family.name.startswith("nodeplane_"), row.family.name))
+            if actor == EVERY or family.name not in row_by_name:
+                row_by_name[family.name] = Row(actor, family)
+    return sorted(row_by_name.values(), key=lambda row: (row.family.name.startswith("nodeplane_"), row.family.name))
 
 
 def _families(values: Iterable[object]) -> Iterator[Declared]:
@@ -74,5 +74,5 @@ TABLES = {"api": api_table, "others": others_table}
 
 def page(text: str) -> str:
     """Return the page with its tables as declared."""
-    found = rows()
-    return TABLE.sub(lambda match: "\n".join([match[1], *TABLES[match[2]](found), ""]), text)
+    table_rows = rows()
+    return TABLE.sub(lambda match: "\n".join([match[1], *TABLES[match[2]](table_rows), ""]), text)

@@ -43,9 +43,9 @@ SPANS_DROPPED = CounterFamily("nodeplane_trace_spans_dropped_total", "Recorded s
 
 def single(family: CounterFamily | GaugeFamily, value: float) -> Metric:
     """Return a family without labels with its one value."""
-    made = labelled(family)
-    made.add_metric([], value)
-    return made
+    metric = labelled(family)
+    metric.add_metric([], value)
+    return metric
 
 
 def labelled(family: CounterFamily | GaugeFamily) -> LabelledFamily:

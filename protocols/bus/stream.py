@@ -139,8 +139,8 @@ class Stream:
         events = self._source.since(mark)
         if events is None:
             return None
-        found = list(islice(events, REPLAY_LIMIT + 1))
-        return [self._frame(event) for event in found] if len(found) <= REPLAY_LIMIT else None
+        replay = list(islice(events, REPLAY_LIMIT + 1))
+        return [self._frame(event) for event in replay] if len(replay) <= REPLAY_LIMIT else None
 
     def _frame(self, event: Event[Value]) -> EventFrame:
         body = b"" if event.value is None else body_of(event.value)

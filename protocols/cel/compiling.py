@@ -59,9 +59,9 @@ class LiteralFault(NamedTuple):
 
 def literal_faults(serialized: bytes) -> list[LiteralFault]:
     """Return the faulty literals of a checked expression, in their order."""
-    found = list(_walk(tree_of(serialized), types_of(serialized), False))
-    places = places_of(serialized) if found else {}
-    return sorted({LiteralFault(places.get(id_, 0), message) for id_, message in found})
+    faults = list(_walk(tree_of(serialized), types_of(serialized), False))
+    places = places_of(serialized) if faults else {}
+    return sorted({LiteralFault(places.get(id_, 0), message) for id_, message in faults})
 
 
 def _walk(node: Node, types: Types, formats: bool) -> Iterator[tuple[int, str]]:
@@ -124,20 +124,20 @@ def prepared(source: str, around: Around | None = None) -> EngineText:
     """Raises CompileError. What could hurt the engine does not reach it."""
     check_length(source)
     check_text(source)
-    found = tokens(source)
-    check_tokens(found)
-    return engine_text(renamed(source, found), found, around)
+    token_list = tokens(source)
+    check_tokens(token_list)
+    return engine_text(renamed(source, token_list), token_list, around)
 
 
 def compile_text(env: "cel.Env", text: EngineText) -> "cel.Expression":
     """Raises CompileError."""
     try:
-        made = env.compile(text.text)
+        expression = env.compile(text.text)
     except (RuntimeError, ValueError) as error:
         raise _refusal(text, compile_text_of(str(error))) from None
     if _SORTING in text.text:
-        _check_sorting(made.serialize(), text)
-    return made
+        _check_sorting(expression.serialize(), text)
+    return expression
 
 
 _SORTING = "sortBy"
@@ -153,8 +153,10 @@ def _check_sorting(serialized: bytes, text: EngineText) -> None:
         fault = str(error)
     else:
         return
-    found = tokens(text.text)
-    at = next((each.end + 1 for each, after in pairwise(found) if each.text == _SORTING and after.text == "("), 0)
+    token_list = tokens(text.text)
+    at = next(
+        (token.end + 1 for token, after in pairwise(token_list) if token.text == _SORTING and after.text == "("), 0
+    )
     raise _refusal(text, pointed(text.text, at, fault))
 
 

@@ -25,19 +25,19 @@ def environment(
     from cel_expr_python import cel
 
     known = types(cel)
-    made: cel.Env = cel.NewEnv(
+    env: cel.Env = cel.NewEnv(
         descriptor_pool=pool,
         config=_config(cel, name),
         variables=variables,
         functions=[*quantities.declared(cel, known, FUNCTIONS), *functions.orders(cel), *(more or [])],
     )
-    return made
+    return env
 
 
 def _config(native: Any, name: str) -> "cel.EnvConfig":
     extensions = "".join(f"- name: {library}\n" for library in LIBRARIES)
-    made: cel.EnvConfig = native.NewEnvConfigFromYaml(f"name: {name}\nextensions:\n{extensions}{functions.CONFIG}")
-    return made
+    config: cel.EnvConfig = native.NewEnvConfigFromYaml(f"name: {name}\nextensions:\n{extensions}{functions.CONFIG}")
+    return config
 
 
 def types(native: Any) -> dict[str, "cel.Type"]:
@@ -46,11 +46,11 @@ def types(native: Any) -> dict[str, "cel.Type"]:
     opaque = {name: kinds.AbstractType(full) for name, full in named.OPAQUE.items()}
     plain = {STRING: kinds.STRING, BOOL: kinds.BOOL, INT: kinds.INT, DOUBLE: kinds.DOUBLE, functions.DYN: kinds.DYN}
     plain |= {"uint": kinds.UINT, "bytes": kinds.BYTES, "timestamp": kinds.TIMESTAMP, "duration": kinds.DURATION}
-    made = {name: kinds.List(plain[kind]) for kind, name in functions.LISTS.items()}
+    aggregates = {name: kinds.List(plain[kind]) for kind, name in functions.LISTS.items()}
     texts = kinds.List(kinds.STRING)
-    made |= {named.FORMATS: kinds.List(opaque[named.FORMAT]), named.FAULTS: kinds.List(texts)}
-    made |= {functions.ANY_LIST: kinds.List(kinds.DYN), addresses.QUERY: kinds.Map(kinds.STRING, texts)}
-    return plain | made | opaque
+    aggregates |= {named.FORMATS: kinds.List(opaque[named.FORMAT]), named.FAULTS: kinds.List(texts)}
+    aggregates |= {functions.ANY_LIST: kinds.List(kinds.DYN), addresses.QUERY: kinds.Map(kinds.STRING, texts)}
+    return plain | aggregates | opaque
 
 
 @functools.cache

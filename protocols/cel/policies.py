@@ -87,8 +87,8 @@ def check(source: str, scope: PolicyScope, results: tuple[str, ...] = ()) -> Non
     text = _composed(source, scope)
     expression = _compile(text)
     serialized = expression.serialize()
-    made = result_type(expression)
-    kind = made.partition("<")[0]
+    type_name = result_type(expression)
+    kind = type_name.partition("<")[0]
     if results and kind != "DYN" and kind not in results:
         names = [RESULTS[result] for result in results]
         raise CompileError(
@@ -123,8 +123,8 @@ def _composed(source: str, scope: PolicyScope) -> EngineText:
         name = waiting.pop(0)
         if name in needed:
             continue
-        made, more = _prepared(texts[name].strip(), scope, before[: before.index(name)])
-        needed[name] = made.text.replace("\n", " ")
+        engine_text, more = _prepared(texts[name].strip(), scope, before[: before.index(name)])
+        needed[name] = engine_text.text.replace("\n", " ")
         waiting += more
     ordered = [name for name in texts if name in needed]
     prefix = "".join(f"cel.bind({_BOUND}{name}, ({needed[name]}), " for name in ordered)
@@ -137,19 +137,19 @@ def _composed(source: str, scope: PolicyScope) -> EngineText:
 def _prepared(source: str, scope: PolicyScope, declared: list[str]) -> tuple[EngineText, set[str]]:
     """Return the engine's text of one expression, and the variables it uses. Raises CompileError."""
     check_length(source)
-    found = tokens(source)
-    characters, used = list(_without_comments(source, found)), set()
-    for at, token in enumerate(found):
-        if token.kind != "name" or (at and found[at - 1].text in (".", ".?")):
+    token_list = tokens(source)
+    characters, used = list(_without_comments(source, token_list)), set()
+    for at, token in enumerate(token_list):
+        if token.kind != "name" or (at and token_list[at - 1].text in (".", ".?")):
             continue
         if token.text == "variables":
-            used.add(_variable(found, at, declared))
-            characters[found[at + 1].start] = "_"
-            _close(characters, token.end, found[at + 2].start)
+            used.add(_variable(token_list, at, declared))
+            characters[token_list[at + 1].start] = "_"
+            _close(characters, token.end, token_list[at + 2].start)
         elif token.text.startswith(_BOUND) or token.text in _hidden(scope):
             raise CompileError(f"compilation failed: undeclared reference to '{token.text}' (in container '')")
-        elif token.text == "request" and _unknown_field(found, at):
-            raise CompileError(f"compilation failed: undefined field '{found[at + 2].text}'")
+        elif token.text == "request" and _unknown_field(token_list, at):
+            raise CompileError(f"compilation failed: undefined field '{token_list[at + 2].text}'")
     return prepared("".join(characters)), used
 
 
@@ -183,8 +183,8 @@ def _close(characters: list[str], begin: int, end: int) -> None:
 
 def _without_comments(source: str, found: list[Token]) -> str:
     """Return the text with spaces in place of comments: what is put behind an expression must not be in one."""
-    made, done = [], 0
+    pieces, done = [], 0
     for token in found:
-        made += ["".join("\n" if char == "\n" else " " for char in source[done : token.start]), token.text]
+        pieces += ["".join("\n" if char == "\n" else " " for char in source[done : token.start]), token.text]
         done = token.end
-    return "".join(made)
+    return "".join(pieces)

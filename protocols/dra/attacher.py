@@ -95,9 +95,9 @@ class Attacher:
         if claim is None:
             return
         missing = self._missing(claim)
-        found = [self._options.attach(device) for device in missing]
-        attached = [device for device in found if device is not None]
-        if len(attached) < len(found):
+        attachments = [self._options.attach(device) for device in missing]
+        attached = [device for device in attachments if device is not None]
+        if len(attached) < len(attachments):
             self._queue.put_later(key, AWAY_S)
             return
         entries = list(map(_entry, missing, attached))

@@ -120,12 +120,12 @@ def device_of(obj: views.Device, driver: str) -> Device:
 
 def _named(driver: str, values: Mapping[str, V], read: Callable[[V], T | None]) -> dict[str, T]:
     """Return values by qualified name; if a driver wrote both spellings of a name, the qualified one counts."""
-    found: dict[str, T] = {}
+    by_name: dict[str, T] = {}
     for name, value in values.items():
         full = qualified(driver, name)
-        if (full == name or full not in values) and (made := read(value)) is not None:
-            found[full] = made
-    return found
+        if (full == name or full not in values) and (decoded := read(value)) is not None:
+            by_name[full] = decoded
+    return by_name
 
 
 @functools.lru_cache(maxsize=SHARED)
@@ -272,9 +272,9 @@ def _nullable(name: str, value: views.NullableDeviceAttribute) -> Attribute | No
 
 
 def _known(name: str, value: views.NullableDeviceAttribute) -> Attribute:
-    if (made := _attribute(value)) is None:
+    if (attribute := _attribute(value)) is None:
         raise ObjectUnreadable(f"attribute {name} has no value")
-    return made
+    return attribute
 
 
 def _filter(obj: views.DevicePatchFilter) -> Filter:

@@ -38,11 +38,11 @@ def claim_entries(pod: views.Pod) -> list[views.PodResourceClaim]:
 def claim_names(pod: views.Pod) -> dict[str, str | None]:
     """Return the claim's name by entry: None if it is not created yet, "" if the pod does not need it."""
     status = pod.get("status") or {}
-    made = {
+    created = {
         entry.get("name"): entry.get("resourceClaimName") or "" for entry in status.get("resourceClaimStatuses") or ()
     }
     return {
-        str(entry.get("name")): entry.get("resourceClaimName") or made.get(entry.get("name"))
+        str(entry.get("name")): entry.get("resourceClaimName") or created.get(entry.get("name"))
         for entry in claim_entries(pod)
     }
 
@@ -91,8 +91,8 @@ def is_owned_by(claim: views.ResourceClaim | views.PersistentVolumeClaim, pod: v
 
 def allocation_of(claim: views.ResourceClaim) -> views.AllocationResult | None:
     """Return the AllocationResult; None if the claim is not allocated."""
-    found = (claim.get("status") or {}).get("allocation")
-    return found if isinstance(found, dict) else None
+    allocation = (claim.get("status") or {}).get("allocation")
+    return allocation if isinstance(allocation, dict) else None
 
 
 def results_of(claim: views.ResourceClaim) -> list[views.DeviceRequestAllocationResult]:

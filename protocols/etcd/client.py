@@ -131,8 +131,8 @@ class EtcdClient:
 
     async def get(self, key: bytes, revision: int = 0, timeout: float | None = None) -> tuple[KeyValue | None, int]:
         """Return a key, None if it does not exist, and the store's revision; linearizable."""
-        found = await self.ranged(pb.RangeRequest(key=key, revision=revision), timeout)
-        return (found.kvs[0] if found.kvs else None), found.revision
+        response = await self.ranged(pb.RangeRequest(key=key, revision=revision), timeout)
+        return (response.kvs[0] if response.kvs else None), response.revision
 
     async def range(
         self, prefix: bytes, start: bytes = b"", limit: int = 0, revision: int = 0, timeout: float | None = None
@@ -250,16 +250,16 @@ class EtcdClient:
     async def statuses(self) -> list[StoreStatus]:
         """Return the status of every member that answers soon; raises the last error when none does."""
         timeout = ALL_MEMBERS / len(self._options.endpoints)
-        found: list[StoreStatus] = []
+        store_statuses: list[StoreStatus] = []
         failure: EtcdError | None = None
         for member in range(len(self._options.endpoints)):
             try:
-                found.append(_status(await ask(self._status, member, pb.StatusRequest(), timeout)))
+                store_statuses.append(_status(await ask(self._status, member, pb.StatusRequest(), timeout)))
             except EtcdError as error:
                 failure = error
-        if failure and not found:
+        if failure and not store_statuses:
             raise failure
-        return found
+        return store_statuses
 
 
 def _status(answer: pb.StatusResponse) -> StoreStatus:

@@ -94,5 +94,5 @@ def own_delete(current: KeyValue | None, revision: int) -> Written | None:
 
 def _current(response: pb.TxnResponse) -> KeyValue | None:
     """Return the key as a failed comparison found it."""
-    found = response.responses[0].response_range.kvs
-    return key_value(found[0]) if found else None
+    kvs = response.responses[0].response_range.kvs
+    return key_value(kvs[0]) if kvs else None

@@ -185,9 +185,9 @@ class Http2Connection(asyncio.Protocol):
 
     def _headers_of(self, path: str, more: tuple[Header, ...]) -> tuple[Header, ...]:
         """Return the headers of a call, cached by path: there are as many as the code has methods."""
-        found = self._headers.get(path)
-        if found is None:
-            found = self._headers[path] = (
+        headers = self._headers.get(path)
+        if headers is None:
+            headers = self._headers[path] = (
                 (b":method", b"POST"),
                 (b":scheme", b"https" if self._address.tls else b"http"),
                 (b":path", path.encode()),
@@ -195,7 +195,7 @@ class Http2Connection(asyncio.Protocol):
                 (b"te", b"trailers"),
                 (b"content-type", b"application/grpc"),
             )
-        return found + more
+        return headers + more
 
     def _check_silence(self) -> None:
         """Ping a silent server, close after a ping without an answer; runs while calls are under way."""
@@ -219,15 +219,15 @@ class Http2Connection(asyncio.Protocol):
 async def dial(address: Address, listener: CallListener) -> Http2Connection:
     """Open a connection. Raises OSError; a fault of TLS is one, too."""
     loop = asyncio.get_running_loop()
-    made: Callable[[], Http2Connection] = partial(Http2Connection, address, listener)
+    factory: Callable[[], Http2Connection] = partial(Http2Connection, address, listener)
     connection: Http2Connection | None = None
     try:
         async with asyncio.timeout(CONNECT_S):
             if address.path:
-                _, connection = await loop.create_unix_connection(made, address.path)
+                _, connection = await loop.create_unix_connection(factory, address.path)
             else:
                 tls = address.tls() if address.tls else None
-                _, connection = await loop.create_connection(made, address.host, address.port, ssl=tls)
+                _, connection = await loop.create_connection(factory, address.host, address.port, ssl=tls)
             if address.greets:
                 await connection.greeted()
     except TimeoutError:

@@ -151,10 +151,10 @@ class Encoder:
     def _one(self, header: Header) -> bytes:
         place = _STATIC_AT.get(header)
         if place is None:
-            made = self._places.get(header)
-            if made is None:
+            position = self._places.get(header)
+            if position is None:
                 return self._new(header)
-            place = len(STATIC) + len(self._places) - made
+            place = len(STATIC) + len(self._places) - position
         return _packed(place, 7, 0x80)
 
     def _new(self, header: Header) -> bytes:

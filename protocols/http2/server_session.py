@@ -176,8 +176,8 @@ class ServerSession(Session):
 
 def timeout_of(text: bytes) -> float | None:
     """Return a grpc-timeout in seconds; None if there is none that is valid."""
-    found = _TIMEOUT.fullmatch(text)
-    return int(found[1]) * _UNITS[found[2]] if found else None
+    match = _TIMEOUT.fullmatch(text)
+    return int(match[1]) * _UNITS[match[2]] if match else None
 
 
 def _trailers(code: str, text: str) -> tuple[Header, ...]:

@@ -76,7 +76,7 @@ def types_of(package: str) -> dict[str, Type]:
     text = (FACTS / f"{package}.txt").read_text("utf-8")
     base = base_of(text)
     others = types_of(base).items() if base else ()
-    inherited = {name: msgspec.structs.replace(each, package=package) for name, each in others}
+    inherited = {name: msgspec.structs.replace(other, package=package) for name, other in others}
     return inherited | {read.name: read for read in read_types(package, own_text(text))}
 
 

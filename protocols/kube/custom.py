@@ -28,16 +28,16 @@ def declared(definition: Mapping[str, Any]) -> Resource | None:
 
 def versions(definition: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the entries of spec.versions that have a name."""
-    found = (definition.get("spec") or {}).get("versions")
-    for version in found if isinstance(found, list) else ():
+    entries = (definition.get("spec") or {}).get("versions")
+    for version in entries if isinstance(entries, list) else ():
         if isinstance(version, dict) and isinstance(version.get("name"), str):
             yield version
 
 
 def condition(definition: Mapping[str, Any], kind: str) -> str:
     """Return the status of a condition; empty if it is not there."""
-    found = (definition.get("status") or {}).get("conditions")
-    for entry in found if isinstance(found, list) else ():
+    conditions = (definition.get("status") or {}).get("conditions")
+    for entry in conditions if isinstance(conditions, list) else ():
         if isinstance(entry, dict) and entry.get("type") == kind:
             return str(entry.get("status") or "")
     return ""

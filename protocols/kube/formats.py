@@ -74,8 +74,8 @@ def is_date(text: str) -> bool:
 def is_date_time(text: str) -> bool:
     """Return True for an RFC 3339 time; hour, minute and second are bounded, the zone is not."""
     day, *clocks = text.lower().split("t")
-    found = CLOCK.fullmatch(clocks[0]) if clocks else None
-    return found is not None and is_date(day) and found[1] <= "23" and found[2] <= "59" and found[3] <= "59"
+    match = CLOCK.fullmatch(clocks[0]) if clocks else None
+    return match is not None and is_date(day) and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
 def is_base64(text: str) -> bool:
@@ -96,10 +96,10 @@ def duration_nanos(text: str) -> int:
             raise ValueError(text)
         nanos = sum(round(float(number) * NANOS[unit]) for number, unit in PART.findall(text))
         return -nanos if text.startswith("-") else nanos
-    found = [int(number) * nanos for number, unit in WORDY.findall(text) if (nanos := _worded(unit.lower()))]
-    if not found:
+    parts = [int(number) * nanos for number, unit in WORDY.findall(text) if (nanos := _worded(unit.lower()))]
+    if not parts:
         raise ValueError(text)
-    return sum(found)
+    return sum(parts)
 
 
 def _worded(unit: str) -> int:

@@ -26,8 +26,8 @@ Object = dict[str, Any]
 
 def meta(obj: Mapping[str, Any]) -> views.ObjectMeta:
     """Return the object's metadata, or an empty map that is not attached to it."""
-    found: views.ObjectMeta | None = obj.get("metadata")
-    return found if isinstance(found, dict) else {}
+    metadata: views.ObjectMeta | None = obj.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 def fields_of(obj: Mapping[str, Any], names: Iterable[str]) -> Object:
@@ -110,8 +110,8 @@ def condition(obj: Mapping[str, Any], kind: str) -> views.Condition | None:
 
 def condition_true(obj: Mapping[str, Any], kind: str) -> bool:
     """Return True if status.conditions has `kind` with status "True"; an absent or Unknown one is not true."""
-    found = condition(obj, kind)
-    return found is not None and found.get("status") == "True"
+    entry = condition(obj, kind)
+    return entry is not None and entry.get("status") == "True"
 
 
 def object_reference(obj: Mapping[str, Any]) -> dict[str, str]:

@@ -56,8 +56,8 @@ class LabelSelector(msgspec.Struct, frozen=True):
         absent: dict[str, list[Requirement]] = {}
         for each in dict.fromkeys(self.requirements):
             (absent if each.operator in (ABSENT, NOT_IN) else present).setdefault(each.key, []).append(each)
-        needed = {key: _merged(found) for key, found in present.items()}
-        barred = {key: _merged(found) for key, found in absent.items()}
+        needed = {key: _merged(requirements) for key, requirements in present.items()}
+        barred = {key: _merged(requirements) for key, requirements in absent.items()}
 
         def matches(labels: Mapping[str, str]) -> bool:
             if len(needed) > len(labels):
@@ -152,9 +152,9 @@ def check_bounds(name: str, text: str, terms: int) -> None:
     """Raise SelectorInvalid for a selector that is too long to be read; `name` is the query parameter's."""
     if len(text) > SELECTOR_BYTES:
         raise SelectorInvalid(f"{name}: must have at most {SELECTOR_BYTES} characters, has {len(text)}")
-    found = text.count(",") + 1
-    if found > terms:
-        raise SelectorInvalid(f"{name}: must have at most {terms} terms and values, has {found}")
+    count = text.count(",") + 1
+    if count > terms:
+        raise SelectorInvalid(f"{name}: must have at most {terms} terms and values, has {count}")
 
 
 def parse_label_selector(text: str) -> LabelSelector:
@@ -165,9 +165,9 @@ def parse_label_selector(text: str) -> LabelSelector:
 
 def label_selector_from_object(selector: Mapping[str, Any] | None) -> LabelSelector:
     """Read the object form with matchLabels and matchExpressions (also the terms of node affinity)."""
-    found = selector or {}
-    exact = [requirement(key, IN, (value,)) for key, value in (found.get("matchLabels") or {}).items()]
-    return LabelSelector((*exact, *map(_from_expression, found.get("matchExpressions") or ())))
+    fields = selector or {}
+    exact = [requirement(key, IN, (value,)) for key, value in (fields.get("matchLabels") or {}).items()]
+    return LabelSelector((*exact, *map(_from_expression, fields.get("matchExpressions") or ())))
 
 
 def selector_text(selector: Mapping[str, Any]) -> str:
@@ -203,11 +203,11 @@ class _LabelParser:
     def parse(self) -> LabelSelector:
         if not self._tokens:
             return LabelSelector()
-        found = [self._requirement()]
+        requirements = [self._requirement()]
         while self._at < len(self._tokens):
             self._expect(",")
-            found.append(self._requirement())
-        return LabelSelector(tuple(found))
+            requirements.append(self._requirement())
+        return LabelSelector(tuple(requirements))
 
     def _requirement(self) -> Requirement:
         if self._take_if("!"):
@@ -287,7 +287,7 @@ def _field_term(text: str, part: str) -> FieldTerm:
 
 
 def _unescape(value: str) -> str:
-    found, at = [], 0
+    characters, at = [], 0
     while at < len(value):
         character = value[at]
         if character == "\\":
@@ -301,9 +301,9 @@ def _unescape(value: str) -> str:
             raise SelectorInvalid(
                 f"invalid field selector value {value[:200]!r}: '=' in a value needs a '\\' before it"
             )
-        found.append(character)
+        characters.append(character)
         at += 1
-    return "".join(found)
+    return "".join(characters)
 
 
 Labels = Mapping[str, str]

@@ -60,8 +60,8 @@ class _Open:
     def close(self) -> None:
         """Add what the map merges: its own keys win, then the first map that has the key."""
         assert isinstance(self.value, dict) or not self.merged
-        for each in self.merged:
-            for source in each if isinstance(each, list) else [each]:
+        for sources in self.merged:
+            for source in sources if isinstance(sources, list) else [sources]:
                 if not isinstance(source, dict):
                     raise NotPlain("only maps can be merged")
                 for key, value in source.items():
@@ -128,25 +128,25 @@ class _Builder:
     def _repeat(self, event: yaml.AliasEvent) -> _Anchored:
         if not self._most:
             raise NotPlain("it uses aliases, which are not supported")
-        found = self._anchors.get(event.anchor or "")
+        anchored = self._anchors.get(event.anchor or "")
         if any(collection.anchor == event.anchor for collection in self._open):
             raise NotPlain("with its aliases it never ends")
-        if found is None:
+        if anchored is None:
             raise NotPlain(f"{_place(event)}: no value before it has the name {event.anchor!r:.64}")
-        if len(self._open) + found.height > DEPTH_LIMIT:
+        if len(self._open) + anchored.height > DEPTH_LIMIT:
             raise NotPlain(f"{_place(event)}: nested deeper than {DEPTH_LIMIT}")
-        self._left -= found.size
+        self._left -= anchored.size
         if self._left < 0:
             raise NotPlain(f"with its aliases it has over {self._most} values and characters more")
-        return found
+        return anchored
 
     def _leave(self) -> None:
         closed = self._open.pop()
         closed.close()
-        found = _Anchored(closed.value, closed.size, closed.height)
-        self._count(found)
+        anchored = _Anchored(closed.value, closed.size, closed.height)
+        self._count(anchored)
         if closed.anchor is not None:
-            self._anchors[closed.anchor] = found
+            self._anchors[closed.anchor] = anchored
 
     def _enter(self, value: dict[str, Any] | list[Any], event: yaml.CollectionStartEvent) -> None:
         kind = "map" if isinstance(value, dict) else "seq"

@@ -262,6 +262,6 @@ def identity(path: Path) -> str:
         known = path.read_text().strip()
         if known.startswith(host) and len(known) > len(host):
             return known
-    made = f"{host}{uuid.uuid4()}"
-    write_atomic(path, f"{made}\n".encode())
-    return made
+    new_identity = f"{host}{uuid.uuid4()}"
+    write_atomic(path, f"{new_identity}\n".encode())
+    return new_identity

@@ -80,10 +80,10 @@ def client_options(path: Path | None, user_agent: str = "nodeplane", timeout: fl
     request, in seconds. Raises KubeconfigUnusable.
     """
     if path is None:
-        found = in_cluster(user_agent)
-        if found is None:
+        options = in_cluster(user_agent)
+        if options is None:
             raise KubeconfigUnusable("this is no pod with a token; name a kubeconfig with --kubeconfig")
-        yield found
+        yield options
         return
     access = _supported(path)
     with ExitStack() as secrets:
@@ -126,17 +126,17 @@ def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
 def _supported(path: Path) -> Kubeconfig:
     """Read a file and check that its server and credentials are of a supported kind."""
     try:
-        found = read_kubeconfig(read_bounded(path), str(path))
+        config = read_kubeconfig(read_bounded(path), str(path))
     except OSError as error:
         why = (error.strerror or "").lower()
         raise KubeconfigUnusable(f"cannot read {path}: {why}; name another one with --kubeconfig") from None
-    if not str(found.cluster.get("server")).startswith("https://"):
+    if not str(config.cluster.get("server")).startswith("https://"):
         raise KubeconfigUnusable(f"{path} names no https server; others are not supported")
-    if wrong := next((field for field in UNSUPPORTED if found.user.get(field)), None):
+    if wrong := next((field for field in UNSUPPORTED if config.user.get(field)), None):
         raise KubeconfigUnusable(
-            f"{path}: `{wrong}` of user {found.user_name!r} is not supported; give it a client certificate or a token"
+            f"{path}: `{wrong}` of user {config.user_name!r} is not supported; give it a client certificate or a token"
         )
-    return found
+    return config
 
 
 def _options(path: Path, access: Kubeconfig, secrets: ExitStack, user_agent: str, timeout: float) -> ClientOptions:

@@ -45,7 +45,7 @@ class PodResourceStatus(msgspec.Struct, frozen=True):
 
 def health_text(status: PodResourceStatus | None) -> str:
     """Return the devices of a pod that are not Healthy, such as `gpu-0 Unhealthy`; else `Healthy`. For its trace."""
-    entries = (entry for each in (*status.containers.values(), status.pod) for entry in each) if status else ()
+    entries = (entry for statuses in (*status.containers.values(), status.pod) for entry in statuses) if status else ()
     sick = [resource for entry in entries for resource in entry.resources if resource.health != HEALTHY]
     return ", ".join(f"{health.resourceID} {health.health}" for health in sick[:NAMED]) or HEALTHY
 

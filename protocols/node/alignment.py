@@ -83,14 +83,14 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def kept(self) -> dict[str, int]:
         """Difference of node capacity and allocatable: `cpu` in thousandths, everything else in bytes."""
-        found = {"cpu": self.reserved_millis, "memory": self.reserved_bytes}
+        reserved = {"cpu": self.reserved_millis, "memory": self.reserved_bytes}
         disk = (kept.get("ephemeral-storage", "0") for kept in (self.kubeReserved, self.systemReserved))
-        found["ephemeral-storage"] = sum(map(_bytes, disk))
+        reserved["ephemeral-storage"] = sum(map(_bytes, disk))
         for kinds in self.reserved_by_node.values():
             for kind, size in kinds.items():
                 if kind != "memory":
-                    found[kind] = found.get(kind, 0) + size
-        return {name: amount for name, amount in found.items() if amount}
+                    reserved[kind] = reserved.get(kind, 0) + size
+        return {name: amount for name, amount in reserved.items() if amount}
 
     @property
     def reserved_by_node(self) -> dict[int, dict[str, int]]:

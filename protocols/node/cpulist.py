@@ -10,7 +10,7 @@ MOST = 65536
 
 def parse_list(text: str) -> frozenset[int]:
     """Raises SettingsInvalid; an empty text is the empty set."""
-    found: set[int] = set()
+    cpus: set[int] = set()
     for part in filter(None, text.strip().split(",")):
         first, dash, last = part.strip().partition("-")
         if not is_number(first) or (dash and not is_number(last)):
@@ -18,8 +18,8 @@ def parse_list(text: str) -> frozenset[int]:
         low, high = int(first), int(last or first)
         if low > high or high >= MOST:
             raise SettingsInvalid(f"{part!r} is no range of CPUs; write it like 0-3, the smaller number first")
-        found.update(range(low, high + 1))
-    return frozenset(found)
+        cpus.update(range(low, high + 1))
+    return frozenset(cpus)
 
 
 def format_list(numbers: Iterable[int]) -> str:

@@ -68,8 +68,8 @@ class SysctlAllowlist(msgspec.Struct, frozen=True):
 
 def allowlist(kernel: str, unsafe: tuple[str, ...] = ()) -> SysctlAllowlist:
     """Return what a kernel of this version, such as `6.1.0-18-amd64`, lets pods set."""
-    found = re.match(r"(\d+)\.(\d+)", kernel)
-    version = (int(found[1]), int(found[2])) if found else (0, 0)
+    match = re.match(r"(\d+)\.(\d+)", kernel)
+    version = (int(match[1]), int(match[2])) if match else (0, 0)
     names = {name for name, since in SAFE.items() if version >= since}
     names |= {name for name in unsafe if not name.endswith("*")}
     return SysctlAllowlist(frozenset(names), tuple(name[:-1] for name in unsafe if name.endswith("*")))

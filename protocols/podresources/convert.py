@@ -45,7 +45,7 @@ def merged(entries: Iterable[v1.ContainerDevices]) -> dict[tuple[str, str], tupl
     for entry in entries:
         for id in entry.device_ids:
             nodes.setdefault((entry.resource_name, id), set()).update(node.ID for node in entry.topology.nodes)
-    return {key: tuple(sorted(found)) for key, found in nodes.items()}
+    return {key: tuple(sorted(numa_ids)) for key, numa_ids in nodes.items()}
 
 
 def memory(entries: Iterable[v1.ContainerMemory]) -> tuple[AllocatedMemory, ...]:

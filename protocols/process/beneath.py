@@ -140,7 +140,7 @@ class _Walker:
 
     def _with_mode(self, made: int) -> int:
         """The umask took some of it; what another one put in the new directory's place is left alone."""
-        found = os.fstat(made)
-        if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
+        st = os.fstat(made)
+        if stat.S_ISDIR(st.st_mode) and st.st_uid == os.geteuid():
             os.chmod(proc_path(made), self._walk.make or 0)
         return made

@@ -76,8 +76,8 @@ class DirectoryChanges:
 
     def removed(self) -> set[str]:
         """Return the names that were removed or moved away since the last call, even if they are back."""
-        found, self._removed = self._removed, set()
-        return found
+        names, self._removed = self._removed, set()
+        return names
 
     def close(self) -> None:
         if self._descriptor >= 0:

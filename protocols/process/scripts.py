@@ -38,9 +38,9 @@ class Seconds(float):
     @classmethod
     def read(cls, value: object) -> "Seconds":
         """Raises ValueError."""
-        found = _DURATION.fullmatch(value if isinstance(value, str) else "")
-        if found:
-            seconds = float(found[1]) * _UNITS[found[2]]
+        match = _DURATION.fullmatch(value if isinstance(value, str) else "")
+        if match:
+            seconds = float(match[1]) * _UNITS[match[2]]
         elif isinstance(value, (int, float)) and not isinstance(value, bool):
             seconds = float(value)
         else:
@@ -121,11 +121,11 @@ def parse_script(name: str, raw: bytes, kind: type[S]) -> S:
     from protocols.kube.yaml_text import read_yaml
 
     try:
-        found = read_yaml(raw, MAX_SCRIPT_BYTES).value
+        document = read_yaml(raw, MAX_SCRIPT_BYTES).value
     except yaml.YAMLError as error:
         raise ScriptInvalid(f"{name} is no YAML: {' '.join(str(error).split())}") from None
     try:
-        return msgspec.convert(found, kind, dec_hook=_read)
+        return msgspec.convert(document, kind, dec_hook=_read)
     except msgspec.ValidationError as error:
         raise ScriptInvalid(f"{name}: {_plain(error, kind)}") from None
 
@@ -174,7 +174,7 @@ def _words(found: inspect.Type) -> Iterator[str]:
             yield from _words(key)
             yield from _words(value)
         case inspect.UnionType(types=types):
-            for each in types:
-                yield from _words(each)
+            for member in types:
+                yield from _words(member)
         case inspect.VarTupleType(item_type=item) | inspect.ListType(item_type=item):
             yield from _words(item)

@@ -66,19 +66,19 @@ def read(run: Path, instance: str, pid: int) -> Stall | None:
 def read_all(run: Path, now: float | None = None) -> Iterator[Stall]:
     """Yield the records that count, oldest first; remove the others. `now` is in seconds since the epoch."""
     now = time.time() if now is None else now
-    found = []
+    records = []
     for path in (run / DIRECTORY).glob("*.json"):
         stall = _read(path)
         if stall is not None and now < stall.expires and stall.at <= now + KEPT_S:
-            found.append((stall.at, path, stall))
+            records.append((stall.at, path, stall))
         else:
             with suppress(OSError):
                 path.unlink()
-    found.sort(key=lambda each: each[0])
-    for _, path, _ in found[:-MOST_RECORDS]:
+    records.sort(key=lambda each: each[0])
+    for _, path, _ in records[:-MOST_RECORDS]:
         with suppress(OSError):
             path.unlink()
-    for _, _, stall in found[-MOST_RECORDS:]:
+    for _, _, stall in records[-MOST_RECORDS:]:
         yield stall
 
 

@@ -157,10 +157,10 @@ def _state(files: tuple[str, ...]) -> State:
 
 def _one(path: str) -> tuple[int, int, int]:
     try:
-        found = os.stat(path)
+        st = os.stat(path)
     except OSError:
         return 0, 0, 0
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return st.st_mtime_ns, st.st_size, st.st_ino
 
 
 SET_MODE, SET_CACHE_MODE, GET_CACHE_MODE = 33, 44, 45

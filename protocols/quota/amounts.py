@@ -13,13 +13,13 @@ def parsed(resources: object) -> Amounts:
     """Return the valid quantities of a map of resources; an empty map for anything else."""
     if not isinstance(resources, Mapping):
         return {}
-    found = {}
+    amounts = {}
     for name, value in resources.items():
         try:
-            found[str(name)] = parse_quantity(value)
+            amounts[str(name)] = parse_quantity(value)
         except QuantityInvalid:
             continue
-    return found
+    return amounts
 
 
 def texts(amounts: Mapping[str, Quantity]) -> dict[str, str]:

@@ -33,13 +33,13 @@ class Charge(msgspec.Struct, frozen=True):
         if negative := [name for name, amount in usage.items() if amount.nanos < 0]:
             raise QuotaExceeded(f"quota usage is negative for resource(s): {listed(negative)}")
         grown = usage if self.old is None else increase(usage, evaluator.usage(self.old))
-        found = {}
+        by_quota = {}
         for quota in applying:
             counted = self.old is not None and evaluator.applies(quota, self.old)
             added = {name: amount for name, amount in (grown if counted else usage).items() if amount.nanos}
             if added:
-                found[name_of(quota)] = added
-        return found
+                by_quota[name_of(quota)] = added
+        return by_quota
 
 
 def _check_constraints(quota: Object, evaluator: Evaluator, obj: Object) -> None:

@@ -54,8 +54,8 @@ def _service_usage(service: Object) -> Amounts:
     elif kind == "LoadBalancer":
         node_ports = sum(bool(port.get("nodePort")) for port in ports)
     balancers = ONE if kind == "LoadBalancer" else ZERO
-    found = {"services": ONE, "count/services": ONE, "services.loadbalancers": balancers}
-    return {**found, "services.nodeports": _whole(node_ports)}
+    usage = {"services": ONE, "count/services": ONE, "services.loadbalancers": balancers}
+    return {**usage, "services.nodeports": _whole(node_ports)}
 
 
 def _whole(number: int) -> Quantity:
@@ -69,15 +69,15 @@ def _volume_claim_usage(claim: Object) -> Amounts:
     names = ["persistentvolumeclaims"] + (
         [f"{storage_class}{OF_STORAGE_CLASS}persistentvolumeclaims"] * bool(storage_class)
     )
-    found: Amounts = {"count/persistentvolumeclaims": ONE, **dict.fromkeys(names, ONE)}
+    usage: Amounts = {"count/persistentvolumeclaims": ONE, **dict.fromkeys(names, ONE)}
     asked = parsed((spec.get("resources") or {}).get("requests")).get("storage")
     held = parsed(status.get("allocatedResources")).get("storage")
     if asked is not None:
         amount = max(asked, held) if held is not None else asked
-        found[STORAGE] = amount
+        usage[STORAGE] = amount
         if storage_class:
-            found[f"{storage_class}{OF_STORAGE_CLASS}{STORAGE}"] = amount
-    return found
+            usage[f"{storage_class}{OF_STORAGE_CLASS}{STORAGE}"] = amount
+    return usage
 
 
 def _covers_volume_claims(name: str) -> bool:
@@ -88,18 +88,18 @@ def _covers_volume_claims(name: str) -> bool:
 
 def device_claim_usage(claim: Object) -> Amounts:
     """Return the devices that a ResourceClaim may take, by class: of alternatives, the most of each class."""
-    found: Amounts = {}
+    usage: Amounts = {}
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
         alternatives = request.get("firstAvailable") or ()
         if not alternatives:
-            found = total(found, _devices(request.get("exactly") or request))
+            usage = total(usage, _devices(request.get("exactly") or request))
             continue
         largest: Amounts = {}
         for alternative in alternatives:
             for name, amount in _devices(alternative).items():
                 largest[name] = max(largest.get(name, ZERO), amount)
-        found = total(found, largest)
-    return {f"count/{CLAIMS}": ONE, **found}
+        usage = total(usage, largest)
+    return {f"count/{CLAIMS}": ONE, **usage}
 
 
 def _devices(request: Mapping[str, Any]) -> Amounts:
@@ -135,10 +135,10 @@ def _counter(resource: str) -> Evaluator:
 
 def resources_of(hard: Iterable[str]) -> set[str]:
     """Return the full names of the resources whose objects use these names of a quota."""
-    found = set()
+    resources = set()
     for name in hard:
         special = {resource for resource, evaluator in EVALUATORS.items() if evaluator.covers(name)}
         if not special and (name.startswith("count/") or name in ALIASED):
             special = {name.removeprefix("count/")} - set(IGNORED)
-        found |= special
-    return found
+        resources |= special
+    return resources

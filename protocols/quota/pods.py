@@ -44,8 +44,8 @@ def pod_amounts(pod: Object, side: str) -> Amounts:
     """
     spec = pod.get("spec") or {}
     held = _allocated(pod, side)
-    found = of_containers(cast("views.PodSpec", spec), lambda container: _amounts(container, side, held))
-    return _with_overhead(spec, side, {**found, **whole_amounts(spec, side)})
+    amounts = of_containers(cast("views.PodSpec", spec), lambda container: _amounts(container, side, held))
+    return _with_overhead(spec, side, {**amounts, **whole_amounts(spec, side)})
 
 
 def whole_amounts(spec: Object, side: str) -> Amounts:
@@ -69,14 +69,14 @@ def _amounts(container: Mapping[str, Any], side: str, held: dict[str, Amounts]) 
 
 def _allocated(pod: Object, side: str) -> dict[str, Amounts]:
     status = pod.get("status") or {}
-    found = {}
+    allocated = {}
     for container_status in (*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())):
         amounts = parsed((container_status.get("resources") or {}).get(side))
         if side == "requests":
             amounts = greatest(amounts, parsed(container_status.get("allocatedResources")))
         if amounts:
-            found[str(container_status.get("name"))] = amounts
-    return found
+            allocated[str(container_status.get("name"))] = amounts
+    return allocated
 
 
 def pod_usage(pod: Object, now: float | None = None) -> Amounts:

@@ -132,12 +132,12 @@ def body(data: memoryview, frame: RecordedFrame) -> bytes:
     """Return the body of a frame, of exactly the length that it states. Raises RecordingInvalid."""
     unpack = zlib.decompressobj()
     try:
-        found = unpack.decompress(data[frame.begin : frame.end], frame.raw + 1)
+        content = unpack.decompress(data[frame.begin : frame.end], frame.raw + 1)
     except zlib.error as error:
         raise RecordingInvalid(f"the recording is damaged at byte {frame.begin}: {error}") from None
-    if len(found) != frame.raw or not unpack.eof:
+    if len(content) != frame.raw or not unpack.eof:
         raise RecordingInvalid(f"the frame at byte {frame.begin} is not of the length that it states; copy it again")
-    return found
+    return content
 
 
 def convert(value: Any, kind: type[T]) -> T:

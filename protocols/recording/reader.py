@@ -57,15 +57,15 @@ class Recording:
     def __init__(self, path: Path) -> None:
         """Open a file, cut or not. Raises RecordingInvalid, OSError."""
         self._data = memoryview(_content(path))
-        found = list(frames.frames(self._data))
-        if not found or found[0].kind != HEADER:
+        whole_frames = list(frames.frames(self._data))
+        if not whole_frames or whole_frames[0].kind != HEADER:
             raise RecordingInvalid("the recording has no whole frame: it was cut before anything was recorded")
-        self.header = self._decoded(found[0], _HEADER)
-        self._states = [frame for frame in found if frame.kind in (KEY, CHANGES)]
-        self._entries = [frame for frame in found if frame.kind == ENTRIES]
-        self.size = found[-1].end
+        self.header = self._decoded(whole_frames[0], _HEADER)
+        self._states = [frame for frame in whole_frames if frame.kind in (KEY, CHANGES)]
+        self._entries = [frame for frame in whole_frames if frame.kind == ENTRIES]
+        self.size = whole_frames[-1].end
         """Bytes of the whole frames."""
-        times = [frame.at_ms for frame in found[1:]]
+        times = [frame.at_ms for frame in whole_frames[1:]]
         self.begin_ms = min(times, default=self.header.started_ms)
         self.end_ms = max(times, default=self.header.started_ms)
 
@@ -110,11 +110,11 @@ class Recording:
             data = frames.body(self._data, frame)
             if holds not in data or not any(source.encode() in data for source in sources):
                 continue
-            found = _decode(data, frame, _ENTRIES)
-            for entry in found.entries:
+            batch = _decode(data, frame, _ENTRIES)
+            for entry in batch.entries:
                 if entry.source in sources and since_ms <= entry.at_ms <= until_ms and holds in bytes(entry.value):
                     value = _decode(bytes(entry.value), frame, _VALUE)
-                    yield RecordedEntry(entry.at_ms, entry.source, entry.key, value), found.wall_offset_ns
+                    yield RecordedEntry(entry.at_ms, entry.source, entry.key, value), batch.wall_offset_ns
 
     def times(self) -> list[int]:
         """Return the moments at which something changed, in ms: the steps of a replay."""

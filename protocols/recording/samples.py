@@ -61,10 +61,10 @@ def samples(text: str, names: Collection[str]) -> Iterator[tuple[str, float]]:
     """Yield the samples of a page that have these names; lines of another shape are left out."""
     starts = tuple(names)
     for line in text[:MAX_PAGE_BYTES].splitlines():
-        if not line.startswith(starts) or (found := _LINE.match(line)) is None or found[1] not in names:
+        if not line.startswith(starts) or (match := _LINE.match(line)) is None or match[1] not in names:
             continue
         try:
-            yield found[1] + (found[2] or ""), float(found[3])
+            yield match[1] + (match[2] or ""), float(match[3])
         except ValueError:
             continue
 

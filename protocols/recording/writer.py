@@ -102,15 +102,15 @@ class RecordingWriter:
     def _begin(self) -> int:
         """Return the position to append at, after the last whole frame of an earlier recorder."""
         data = memoryview(self._file.read(frames.MOST_BYTES))
-        found = list(frames.frames(data)) if data else []
-        if not found:
+        whole_frames = list(frames.frames(data)) if data else []
+        if not whole_frames:
             self._file.truncate(0)
             self._file.write(self._head)
             return len(self._head)
-        self._keys = [frame.begin - frames.FRAME_BYTES for frame in found if frame.kind == KEY]
-        self._head = bytes(data[: found[0].end])
-        self._file.truncate(found[-1].end)
-        return found[-1].end
+        self._keys = [frame.begin - frames.FRAME_BYTES for frame in whole_frames if frame.kind == KEY]
+        self._head = bytes(data[: whole_frames[0].end])
+        self._file.truncate(whole_frames[-1].end)
+        return whole_frames[-1].end
 
     def _add(self, waiting: list[bytes], value: RecordedChange | RecordedEntry) -> None:
         data = _encode(value)

@@ -17,13 +17,13 @@ UNSPECIFIED: Amounts = {"cpu": NANO // 10, "memory": 200 * 2**20 * NANO}
 
 def amounts(quantities: Mapping[str, Any]) -> Amounts:
     """Parse quantities. Invalid ones, which only another server admits, are skipped."""
-    found: Amounts = {}
+    parsed: Amounts = {}
     for name, text in quantities.items():
         try:
-            found[name] = parse_quantity(text).nanos
+            parsed[name] = parse_quantity(text).nanos
         except QuantityInvalid:
             continue
-    return found
+    return parsed
 
 
 def add(total: dict[str, Amount], more: Mapping[str, Amount]) -> None:

@@ -108,8 +108,8 @@ class TlsTransport(asyncio.Transport):
         self._protocol: Any = protocol
 
     def get_protocol(self) -> asyncio.BaseProtocol:
-        found: asyncio.BaseProtocol = self._protocol
-        return found
+        protocol: asyncio.BaseProtocol = self._protocol
+        return protocol
 
     def is_closing(self) -> bool:
         return self._closing

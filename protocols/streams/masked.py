@@ -54,8 +54,8 @@ class _Checked:
         if not self._heads.is_masked(data):
             self._queue.set_exception(WebSocketError(WSCloseCode.PROTOCOL_ERROR, "a frame is not masked"))
             return True, b""
-        found: tuple[bool, bytes] = self._parser.feed_data(data)
-        return found
+        parsed: tuple[bool, bytes] = self._parser.feed_data(data)
+        return parsed
 
     def feed_eof(self) -> None:
         self._parser.feed_eof()

@@ -115,8 +115,8 @@ _LONGEST_SIZE = 4096
 def wanted(query: Mapping[str, str]) -> set[int]:
     """Return the channels that a client opens, from the node's query (`input`, `output`, `error`, `tty`)."""
     terminal = "tty" in query
-    found = {ERROR} | {channel for name, channel in ASKED.items() if name in query}
-    return (found - {STDERR}) | {RESIZE} if terminal else found
+    channels = {ERROR} | {channel for name, channel in ASKED.items() if name in query}
+    return (channels - {STDERR}) | {RESIZE} if terminal else channels
 
 
 class SpdyChannels(Messages):

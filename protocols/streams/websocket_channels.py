@@ -91,10 +91,10 @@ class _Status(msgspec.Struct):
 def failure_text(status: bytes) -> bytes:
     """Return the message of a failure; empty for a success."""
     try:
-        found = msgspec.json.decode(status, type=_Status)
+        decoded = msgspec.json.decode(status, type=_Status)
     except UNREADABLE:
         return status
-    return b"" if found.status == "Success" else found.message.encode()
+    return b"" if decoded.status == "Success" else decoded.message.encode()
 
 
 class WebsocketChannels(Received):

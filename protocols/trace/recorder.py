@@ -202,10 +202,10 @@ def serve_spans(bus: Bus, recorder: SpanRecorder = RECORDER) -> None:
     async def steps(order: StepOrder, call: Call) -> StepList:
         if order.count:
             COUNTER.start(recorder.pods(), order.stop_at)
-        found = COUNTER.found()
+        step_list = COUNTER.found()
         if order.count is False:
             COUNTER.end()
-        return found
+        return step_list
 
     bus.serve(SPANS, SpanQuery, spans)
     bus.serve(STEPS, StepOrder, steps)

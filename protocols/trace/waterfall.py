@@ -100,8 +100,8 @@ def forest(spans: Iterable[Span]) -> list[SpanNode]:
 
 def _around(span: Span, known: dict[tuple[str, int], SpanNode]) -> SpanNode | None:
     """Return the span of the same process that this one was recorded in, unless it ended before."""
-    found = known.get((span.actor, span.parent)) if span.parent else None
-    return found if found is not None and found.end_ns >= span.start_ns + span.duration_ns else None
+    parent = known.get((span.actor, span.parent)) if span.parent else None
+    return parent if parent is not None and parent.end_ns >= span.start_ns + span.duration_ns else None
 
 
 def _caller(span: Span, calls: list[SpanNode]) -> SpanNode | None:

@@ -25,10 +25,10 @@ def number_field(position: EventNumber) -> bytes:
 
 def number_of(message: Message) -> EventNumber | None:
     """Return the number in a message; None when the runtime does not number its events."""
-    found = {field.field_number: field.data for field in UnknownFieldSet(message) if field.wire_type == _FIXED64}
-    if _INCARNATION not in found or _NUMBER not in found:
+    fields = {field.field_number: field.data for field in UnknownFieldSet(message) if field.wire_type == _FIXED64}
+    if _INCARNATION not in fields or _NUMBER not in fields:
         return None
-    return EventNumber(found[_INCARNATION], found[_NUMBER])
+    return EventNumber(fields[_INCARNATION], fields[_NUMBER])
 
 
 def _field(number: int, value: int) -> bytes:

@@ -35,7 +35,7 @@ def fields(data: bytes) -> list[tuple[int, Value]]:
 
     Short numbers, the rule, are read in place.
     """
-    found: list[tuple[int, Value]] = []
+    pairs: list[tuple[int, Value]] = []
     at, end = 0, len(data)
     while at < end:
         key = data[at]
@@ -49,33 +49,33 @@ def fields(data: bytes) -> list[tuple[int, Value]]:
             if number > 127:
                 number, at = _varint(data, at - 1)
             if form == 0:
-                found.append((key >> 3, number))
+                pairs.append((key >> 3, number))
                 continue
         else:
             number = 8 if form == 1 else 4
-        found.append((key >> 3, data[at : at + number]))
+        pairs.append((key >> 3, data[at : at + number]))
         at += number
-    return found
+    return pairs
 
 
 def message(data: bytes, number: int) -> bytes:
     """Return the last field of that number; empty if there is none."""
-    found = b""
-    for each, value in fields(data):
-        if each == number and isinstance(value, bytes):
-            found = value
-    return found
+    last = b""
+    for field_number, value in fields(data):
+        if field_number == number and isinstance(value, bytes):
+            last = value
+    return last
 
 
 def varints(value: Value) -> list[int]:
     """Return the numbers of a repeated field, packed or not."""
     if isinstance(value, int):
         return [value]
-    found, at = [], 0
+    numbers, at = [], 0
     while at < len(value):
         number, at = _varint(value, at)
-        found.append(number)
-    return found
+        numbers.append(number)
+    return numbers
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

@@ -37,10 +37,10 @@ class Renderer:
 
     def message(self, message: Message, path: Path) -> dict[str, Any]:
         """Return the fields that are set, by name."""
-        found: dict[str, Any] = {}
+        rendered: dict[str, Any] = {}
         for field, value in message.ListFields():
-            found[field.name] = self._field(field, value, (*path, field.name))
-        return found
+            rendered[field.name] = self._field(field, value, (*path, field.name))
+        return rendered
 
     def names(self, names: Iterable[str], count: int, path: Path) -> list[str]:
         """Return the first of `count` names."""
@@ -62,14 +62,14 @@ class Renderer:
         return self._value(value, path)
 
     def _map(self, field: FieldDescriptor, value: Any, path: Path) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        rendered: dict[str, Any] = {}
         for key in sorted(self._first(value, len(value), path)):
             name = self.text(str(key), (*path, str(key)[:MAX_TEXT]))
-            found[name] = self._value(value[key], (*path, name))
+            rendered[name] = self._value(value[key], (*path, name))
             if field.full_name in SECRET_MAPS:
-                self.secrets.append(((*path, name), found[name]))
-                found[name] = HIDDEN
-        return found
+                self.secrets.append(((*path, name), rendered[name]))
+                rendered[name] = HIDDEN
+        return rendered
 
     def _first(self, items: Iterable[Any], count: int, path: Path) -> list[Any]:
         room = MAX_ITEMS if self._left > 0 else 0
@@ -99,14 +99,14 @@ class Rendered(NamedTuple):
 def render_call(request_kind: type[Message], request: bytes, reply_kind: type[Message], reply: bytes) -> Rendered:
     """Render encoded messages within one budget; one that is not valid is shown empty."""
     renderer = Renderer()
-    found = {}
+    rendered = {}
     for name, kind, raw in (("request", request_kind, request), ("reply", reply_kind, reply)):
         try:
-            found[name] = renderer.message(kind.FromString(raw), (name,))
+            rendered[name] = renderer.message(kind.FromString(raw), (name,))
         except DecodeError:
-            found[name] = {}
-    reveal(found, renderer.secrets)
-    return Rendered(**found, omitted=renderer.omitted)
+            rendered[name] = {}
+    reveal(rendered, renderer.secrets)
+    return Rendered(**rendered, omitted=renderer.omitted)
 
 
 def _is_map(field: FieldDescriptor) -> bool:

@@ -18,10 +18,10 @@ def is_journal(descriptor: int, environment: Mapping[str, str] = os.environ) -> 
     The variable is inherited by processes whose output was redirected: only the numbers are reliable.
     """
     try:
-        found = os.fstat(descriptor)
+        stat = os.fstat(descriptor)
     except OSError:
         return False
-    return environment.get("JOURNAL_STREAM", "") == f"{found.st_dev}:{found.st_ino}"
+    return environment.get("JOURNAL_STREAM", "") == f"{stat.st_dev}:{stat.st_ino}"
 
 
 def level_of(line: str) -> int:

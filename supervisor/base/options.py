@@ -418,20 +418,20 @@ class Flag(msgspec.Struct, frozen=True):
 
 
 def _declared_flags() -> Mapping[str, Flag]:
-    found = {}
+    flags = {}
     for field in msgspec.structs.fields(PlaneOptions):
         declared = PlaneOptions.__annotations__[field.name]
         for meta in getattr(declared, "__metadata__", ()):
             default = " ".join(field.default) if isinstance(field.default, tuple) else str(field.default)
             kind = declared.__origin__
-            found[field.name] = Flag(
+            flags[field.name] = Flag(
                 field=field.name,
                 help=meta.description,
                 **{**meta.extra, "default": default or meta.extra["default"]},
                 number=kind is int,
                 many=get_origin(kind) is tuple,
             )
-    return found
+    return flags
 
 
 FLAGS = _declared_flags()
@@ -447,6 +447,6 @@ def layout_of(options: PlaneOptions) -> Layout:
     """Return the paths below the root. Raises SettingsInvalid if sockets would have too long paths there."""
     root = os.path.abspath(os.path.expanduser(options.root or default_root()))
     kubelet = os.path.abspath(os.path.expanduser(options.kubelet_dir)) if options.kubelet_dir else ""
-    made = layout(root, kubelet)
-    made.check_socket_paths()
-    return made
+    paths = layout(root, kubelet)
+    paths.check_socket_paths()
+    return paths

@@ -142,24 +142,24 @@ def alignment(options: PlaneOptions) -> Alignment:
 
 def pairs(text: str, flag: str) -> dict[str, str]:
     """Parse `name=value,other=value`. Raises UsageError."""
-    found: dict[str, str] = {}
+    parsed: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         name, equals, value = part.partition("=")
-        if not equals or not name or not value or name in found:
+        if not equals or not name or not value or name in parsed:
             raise UsageError(f"{flag} {part!r} is no NAME=VALUE, or names something twice")
-        found[name] = value
-    return found
+        parsed[name] = value
+    return parsed
 
 
 def reserved_memory(texts: Iterable[str]) -> dict[str, dict[str, str]]:
     """Parse texts of `NODE:memory=SIZE,hugepages-SIZE=SIZE`, several in one separated by `;`. Raises UsageError."""
-    found: dict[str, dict[str, str]] = {}
+    sizes_by_node: dict[str, dict[str, str]] = {}
     for text in (part for given in texts for part in given.split(";") if part):
         node, colon, sizes = text.partition(":")
-        if not colon or node in found:
+        if not colon or node in sizes_by_node:
             raise UsageError(f"--reserved-memory {text!r} is no NODE:TYPE=SIZE,..., or names a node twice")
-        found[node] = pairs(sizes, "--reserved-memory")
-    return found
+        sizes_by_node[node] = pairs(sizes, "--reserved-memory")
+    return sizes_by_node
 
 
 ENDPOINT = re.compile(r"[^\s,/:\[\]]+:\d{1,5}|\[[0-9a-fA-F:]+\]:\d{1,5}")
@@ -235,7 +235,7 @@ def _store(where: str, whole: str, socket: str) -> StoreSettings:
 
 
 def _resource(name: str) -> str:
-    found = NAMES.get(name.removeprefix("/"))
-    if found is None:
+    resource = NAMES.get(name.removeprefix("/"))
+    if resource is None:
         raise UsageError(f"--store {name}=...: no resource is called {name!r}; there are {', '.join(NAMES)}")
-    return found
+    return resource

@@ -134,7 +134,7 @@ def duration(seconds: float, *, spaced: bool = False) -> str:
     """Format as `12.3s`, `4m10s`, `3h5m` or `2d4h`, spaced as `12.3 s`, `4 min 10 s`, `3 h 5 min` or `2 d 4 h`."""
     seconds = max(0.0, seconds)
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
-    found = f"{seconds:.1f} s" if seconds < 60 else f"{minutes} m {int(seconds) % 60} s"
+    text = f"{seconds:.1f} s" if seconds < 60 else f"{minutes} m {int(seconds) % 60} s"
     if hours:
-        found = f"{days} d {hours % 24} h" if days else f"{hours} h {minutes % 60} m"
-    return found.replace(" m", " min") if spaced else found.replace(" ", "")
+        text = f"{days} d {hours % 24} h" if days else f"{hours} h {minutes % 60} m"
+    return text.replace(" m", " min") if spaced else text.replace(" ", "")

@@ -55,28 +55,28 @@ def otlp(text: str) -> str:
 
 def node_ip(text: str) -> str:
     """Return the address; empty for loopback, which other machines cannot reach."""
-    found = ipaddress.ip_address(bind_address(text, "--node-ip")) if text else None
-    if found is not None and found.is_unspecified:
+    ip = ipaddress.ip_address(bind_address(text, "--node-ip")) if text else None
+    if ip is not None and ip.is_unspecified:
         raise UsageError(f"--node-ip {text} is no address of one machine; name the one that the API server can reach")
-    return "" if found is None or found.is_loopback else str(found)
+    return "" if ip is None or ip.is_loopback else str(ip)
 
 
 def reached_at(address: str) -> str:
     """Return the host part of URLs by which clients of this machine reach a server bound to `address`."""
-    found = ipaddress.ip_address(bind_address(address))
-    if found.is_unspecified:
-        return LOOPBACK if found.version == 4 else "[::1]"
-    return str(found) if found.version == 4 else f"[{found}]"
+    ip = ipaddress.ip_address(bind_address(address))
+    if ip.is_unspecified:
+        return LOOPBACK if ip.version == 4 else "[::1]"
+    return str(ip) if ip.version == 4 else f"[{ip}]"
 
 
 def advertise_address(text: str, bound: str) -> str:
     """Return the address by which pods and other clients reach an API bound to `bound`."""
     bound = bind_address(bound)
     if text:
-        found = ipaddress.ip_address(bind_address(text, "--advertise-address"))
-        if found.is_unspecified:
+        ip = ipaddress.ip_address(bind_address(text, "--advertise-address"))
+        if ip.is_unspecified:
             raise UsageError(f"--advertise-address {text} is no address of one machine; name the one that clients use")
-        return str(found)
+        return str(ip)
     return own_address(ipaddress.ip_address(bound).version) if ipaddress.ip_address(bound).is_unspecified else bound
 
 
@@ -176,12 +176,12 @@ def service_ranges(text: str) -> str:
     flag, ranges = "--service-cluster-ip-range", []
     for part in text.split(","):
         try:
-            found = ipaddress.ip_network(part)
+            network = ipaddress.ip_network(part)
         except ValueError as error:
             raise UsageError(f"{flag} {part!r} is no CIDR: {error}; write it like 10.96.0.0/16") from None
-        if found.num_addresses < LEAST_ADDRESSES:
-            raise UsageError(f"{flag} {part} has {found.num_addresses} addresses; use {LEAST_ADDRESSES} or more")
-        ranges.append(found)
+        if network.num_addresses < LEAST_ADDRESSES:
+            raise UsageError(f"{flag} {part} has {network.num_addresses} addresses; use {LEAST_ADDRESSES} or more")
+        ranges.append(network)
     if len(ranges) > 2 or (len(ranges) == 2 and ranges[0].version == ranges[1].version):
         raise UsageError(f"{flag} {text}: use one CIDR, or an IPv4 and an IPv6 one")
     return ",".join(map(str, ranges))
@@ -221,12 +221,12 @@ def port(value: int, flag: str) -> int:
 def size(text: str, flag: str) -> int:
     """Return a size in bytes from a quantity above zero."""
     try:
-        found = parse_quantity(text).value()
+        size_bytes = parse_quantity(text).value()
     except QuantityInvalid:
-        found = 0
-    if found <= 0:
+        size_bytes = 0
+    if size_bytes <= 0:
         raise UsageError(f"{flag} {text!r} is no size; write it like 10Mi or 500k")
-    return found
+    return size_bytes
 
 
 def quota(text: str, flag: str) -> int:
@@ -236,10 +236,10 @@ def quota(text: str, flag: str) -> int:
 
 def record_limit(text: str) -> int:
     """Return the bytes of a recording; too few would not hold the state of a plane."""
-    found = size(text, "--record-limit")
-    if not LEAST_RECORDING <= found <= MOST_RECORDING:
+    limit = size(text, "--record-limit")
+    if not LEAST_RECORDING <= limit <= MOST_RECORDING:
         raise UsageError(f"--record-limit {text}: use 1Mi to 1Gi")
-    return found
+    return limit
 
 
 def at_least(least: int, value: int, flag: str) -> int:

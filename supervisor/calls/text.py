@@ -47,14 +47,14 @@ def _messages(record: CallRecord) -> list[tuple[str, dict[str, Any], dict[str, i
     words = ("sent", "answered")
     if record.incoming:  # a call to the node, or a message of a stream
         words = ("received", "answered" if record.seconds else "received")
-    found = []
+    messages = []
     for word, name in zip(words, ("request", "reply"), strict=True):
         message: dict[str, Any] = getattr(record, name)
         if message:
             prefix = f"{name}."
             omitted = {key.removeprefix(prefix): n for key, n in record.omitted.items() if key.startswith(prefix)}
-            found.append((word, message, omitted))
-    return found
+            messages.append((word, message, omitted))
+    return messages
 
 
 class CallLine(CallRecord, frozen=True, kw_only=True):

@@ -15,14 +15,17 @@ Ids = tuple[str, ...]
 
 def answers_of(records: Sequence[CallRecord]) -> dict[str, Any]:
     """Return the keys `answer` and `answers` of a script, from calls of Allocate that were answered."""
-    found = {_ids_of(record): record for record in records if record.status == "OK"}
-    if not found:
+    records_by_ids = {_ids_of(record): record for record in records if record.status == "OK"}
+    if not records_by_ids:
         return {}
-    templates = {ids: _answer(record, ids, ALL if len(ids) else "") for ids, record in found.items()}
+    templates = {ids: _answer(record, ids, ALL if len(ids) else "") for ids, record in records_by_ids.items()}
     first = next(iter(templates.values()))
     if all(template == first for template in templates.values()):
         return {"answer": first}
-    return {"answer": first, "answers": {",".join(ids): _answer(record, (), "") for ids, record in found.items()}}
+    return {
+        "answer": first,
+        "answers": {",".join(ids): _answer(record, (), "") for ids, record in records_by_ids.items()},
+    }
 
 
 def _ids_of(record: CallRecord) -> Ids:
@@ -34,18 +37,18 @@ def _answer(record: CallRecord, ids: Ids, joined: str) -> dict[str, Any]:
     """Return an answer, with the ids replaced by what stands for them if there is a word for them `joined`."""
     containers = record.reply.get("container_responses", [])
     first = containers[0] if containers else {}
-    made: dict[str, Any] = {"envs": _texts(first.get("envs", {}), ids, joined)}
-    made |= {"annotations": _texts(first["annotations"], ids, joined)} if "annotations" in first else {}
+    answer: dict[str, Any] = {"envs": _texts(first.get("envs", {}), ids, joined)}
+    answer |= {"annotations": _texts(first["annotations"], ids, joined)} if "annotations" in first else {}
     for name in ("mounts", "devices"):
         if name in first:
-            made[name] = _each([_spec(item) for item in first[name]], ids)
+            answer[name] = _each([_spec(item) for item in first[name]], ids)
     if "cdi_devices" in first:
-        made["cdi"] = [
+        answer["cdi"] = [
             item["name"] for item in _each([{"name": it.get("name", "")} for it in first["cdi_devices"]], ids)
         ]
     if len(containers) != 1:
-        made["containers"] = min(len(containers), MOST_CONTAINERS)
-    return made
+        answer["containers"] = min(len(containers), MOST_CONTAINERS)
+    return answer
 
 
 def _texts(texts: dict[str, str], ids: Ids, joined: str) -> dict[str, str]:
@@ -58,12 +61,12 @@ def _spec(item: dict[str, Any]) -> dict[str, Any]:
 
 def _each(items: list[dict[str, Any]], ids: Ids) -> list[dict[str, Any]]:
     """Replace ids in texts by what stands for each of them; entries that become equal are one."""
-    made: list[dict[str, Any]] = []
+    distinct: list[dict[str, Any]] = []
     for item in items:
         text = {name: _stand_in(value, ids) if isinstance(value, str) else value for name, value in item.items()}
-        if text not in made:
-            made.append(text)
-    return made
+        if text not in distinct:
+            distinct.append(text)
+    return distinct
 
 
 def _stand_in(text: str, ids: Ids) -> str:

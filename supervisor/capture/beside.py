@@ -147,16 +147,16 @@ class Beside:
 
     async def _follow_registry(self) -> None:
         """Have a socket in kubelet's plugins_registry/ for each in ours."""
-        found = {path: identity for path in self._sockets() if (identity := _identity(path)) is not None}
-        for path in [path for path, (identity, _) in self._drivers.items() if found.get(path) != identity]:
+        identities = {path: identity for path in self._sockets() if (identity := _identity(path)) is not None}
+        for path in [path for path, (identity, _) in self._drivers.items() if identities.get(path) != identity]:
             _, proxy = self._drivers.pop(path)
             await proxy.drain(DRAIN_S)
             await proxy.stop()
             self._say(f"{path.name} is gone")
-        new = [path for path in sorted(found.keys() - self._drivers.keys()) if answers(path)]
+        new = [path for path in sorted(identities.keys() - self._drivers.keys()) if answers(path)]
         for path in new[: MOST_PROXIES - len(self._drivers)]:
             proxy = Proxy(self._socket(REGISTRY), path, self._recording)
-            self._drivers[path] = found[path], proxy
+            self._drivers[path] = identities[path], proxy
             await proxy.start()
             self._say(f"found {path.name}")
 

@@ -36,12 +36,12 @@ def name_pattern(name: str) -> str:
 def answers_in(record: CallRecord) -> Answers:
     """Return the answers of a call that was answered."""
     replies, complete = record.reply.get("claims", {}), not _left_out(record)
-    found: Answers = {}
+    answers: Answers = {}
     for claim in record.request.get("claims", ()):
         reply = replies.get(claim.get("uid", ""), None if complete else {})
         pattern = name_pattern(claim.get("name", ""))
-        found[pattern] = found.get(pattern) or _answer(reply, prepared=complete and record.method == PREPARE)
-    return found
+        answers[pattern] = answers.get(pattern) or _answer(reply, prepared=complete and record.method == PREPARE)
+    return answers
 
 
 def _left_out(record: CallRecord) -> bool:
@@ -80,12 +80,12 @@ def faults_of(calls: Sequence[Call]) -> Fault | list[Fault] | None:
 
 def _steady(calls: Sequence[Call]) -> tuple[Answers, bool]:
     """Return the answers that a claim got in each of its calls, unless it is well, and whether names matter."""
-    found: dict[str, list[Answer]] = {}
+    by_pattern: dict[str, list[Answer]] = {}
     for fault, answers in calls:
         for pattern, answer in answers.items() if _answered(fault) else ():
-            found.setdefault(pattern, []).append(answer)
-    named = len(found) > 1 and not _all_equal(each for mine in found.values() for each in mine)
-    steady = {pattern: mine[0] for pattern, mine in found.items() if mine[0] and _all_equal(mine)}
+            by_pattern.setdefault(pattern, []).append(answer)
+    named = len(by_pattern) > 1 and not _all_equal(each for mine in by_pattern.values() for each in mine)
+    steady = {pattern: mine[0] for pattern, mine in by_pattern.items() if mine[0] and _all_equal(mine)}
     return dict(list(steady.items())[:MOST_STEADY]) if named else {}, named
 
 
@@ -112,10 +112,10 @@ def _lasts(fault: Fault) -> bool:
 
 
 def _runs(entries: Iterable[Fault]) -> list[tuple[Fault, int]]:
-    found: list[tuple[Fault, int]] = []
+    runs: list[tuple[Fault, int]] = []
     for entry in entries:
-        if found and found[-1][0] == entry:
-            found[-1] = entry, found[-1][1] + 1
+        if runs and runs[-1][0] == entry:
+            runs[-1] = entry, runs[-1][1] + 1
         else:
-            found.append((entry, 1))
-    return found
+            runs.append((entry, 1))
+    return runs

@@ -53,14 +53,14 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(args: argparse.Namespace) -> int:
     """Print or write the script; what the record does not hold is named on standard error."""
     _check(args)
-    found = _beside(args) if args.kubelet else _in_recording(args) if args.replay else _on_plane(args)
-    text = script_text(found)
+    capture = _beside(args) if args.kubelet else _in_recording(args) if args.replay else _on_plane(args)
+    text = script_text(capture)
     if args.output:
         write_atomic(Path(args.output), text.encode())  # with mode 0600: it may hold secrets
     else:
         sys.stdout.write(text)
-    if found.omitted:
-        print(f"nodeplane: {left_out(found)}", file=sys.stderr)
+    if capture.omitted:
+        print(f"nodeplane: {left_out(capture)}", file=sys.stderr)
     return 0
 
 

@@ -73,7 +73,9 @@ def offers(known: Published, zero_ns: int) -> tuple[set[str], list[Step]]:
     for at_ns, offered in known.offered[first + 1 :] if zero_ns else ():
         changes = {"add": sorted(offered & names - present), "remove": sorted(present - offered)}
         if any(changes.values()):  # else it changed devices that were cut
-            steps.append({"at": time_of(at_ns, zero_ns), **{name: found for name, found in changes.items() if found}})
+            steps.append(
+                {"at": time_of(at_ns, zero_ns), **{name: devices for name, devices in changes.items() if devices}}
+            )
         present = offered & names
     return away, steps
 
@@ -86,15 +88,15 @@ def published(slices: Iterable[Object], node: str) -> Published:
     for spec in specs:
         newest[_pool(spec)] = max(newest.get(_pool(spec), 0), _generation(spec))
     current = [spec for spec in specs if _generation(spec) == newest[_pool(spec)]]
-    found = [_device(device) for spec in current for device in spec.get("devices") or ()]
+    all_devices = [_device(device) for spec in current for device in spec.get("devices") or ()]
     counters = [counter for spec in current for counter in spec.get("sharedCounters") or ()]
     devices: dict[str, Object] = {}
-    for device in found:
+    for device in all_devices:
         devices.setdefault(device["name"], device)
     kept = within([*counters, *devices.values()], DEVICES_ROOM)
     shown = tuple(kept[len(counters) :][:MOST_DEVICES])
     sets = tuple(kept[: len(counters)])
-    return Published(shown, sets, len(found) + len(counters) - len(shown) - len(sets))
+    return Published(shown, sets, len(all_devices) + len(counters) - len(shown) - len(sets))
 
 
 def _pool(spec: Object) -> str:

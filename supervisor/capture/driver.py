@@ -173,8 +173,8 @@ class DriverBuilder:
 
     def calls(self) -> dict[str, Fault | list[Fault]]:
         """Return the script's `calls`."""
-        found = {method: faults for method, calls in self._calls.items() if (faults := faults_of(calls)) is not None}
-        return found | ({self.watch: self._watch} if self._watch else {})
+        scripted = {method: faults for method, calls in self._calls.items() if (faults := faults_of(calls)) is not None}
+        return scripted | ({self.watch: self._watch} if self._watch else {})
 
     def add(self, record: CallRecord) -> None:
         if record.method == GET_INFO.name:
@@ -332,7 +332,7 @@ class DriverBuilder:
         if streams:
             return next((at for at in ends if abs(at - failed_ns) < SAME_DEATH_S * 1e9), 0)
         later = (record for record in self.records if record.began_ns > call.began_ns and record.status != DEAD)
-        return failed_ns if (found := next(later, None)) is not None and _registers(found) else 0
+        return failed_ns if (next_call := next(later, None)) is not None and _registers(next_call) else 0
 
     def _step(self, record: CallRecord, **what: Any) -> Step:
         return self._at(record.began_ns, **what)

@@ -113,9 +113,9 @@ def fitted(script: Script) -> tuple[Script, int]:
         "calls": {name: within(each, CALLS_ROOM) if isinstance(each, list) else each for name, each in calls.items()},
         "steps": within(script.get("steps", []), ROOM)[:MOST_STEPS],
     }
-    made: Script = {name: shorter.get(name, value) for name, value in script.items()}
-    omitted = sum(len(script[name]) - len(made[name]) for name in ("devices", "answers", "steps") if name in script)
-    return made, omitted + sum(len(each) - len(made["calls"][name]) for name, each in calls.items())
+    trimmed: Script = {name: shorter.get(name, value) for name, value in script.items()}
+    omitted = sum(len(script[name]) - len(trimmed[name]) for name in ("devices", "answers", "steps") if name in script)
+    return trimmed, omitted + sum(len(each) - len(trimmed["calls"][name]) for name, each in calls.items())
 
 
 def by_time(steps: Iterable[Step]) -> list[Step]:

@@ -169,9 +169,9 @@ class Proxy(grpc.GenericRpcHandler):
 
     def _told(self, method: Method[Any, Any], **rest: Any) -> CallRecord:
         """Return the record of a message of a stream, or of its end."""
-        made = self._sent(method, b"", 0.0)
-        made.incoming, made.status, made.error = True, rest.get("status", "OK"), rest.get("error", "")
-        record = made.record()
+        sent = self._sent(method, b"", 0.0)
+        sent.incoming, sent.status, sent.error = True, rest.get("status", "OK"), rest.get("error", "")
+        record = sent.record()
         record.reply.update(rest.get("reply", {}))
         return record
 

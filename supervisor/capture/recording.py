@@ -110,12 +110,12 @@ def message_of(method: Method[Any, Any], raw: bytes, before: Seen) -> tuple[dict
 
 def _list(message: pb.ListAndWatchResponse, before: Seen) -> tuple[dict[str, Any], Seen]:
     now = {device.ID: _device(device) for device in message.devices}
-    found = {
+    changes = {
         "added": [device for id, device in now.items() if id not in before],
         "changed": [device for id, device in now.items() if id in before and before[id] != device],
         "removed": [{"ID": id} for id in before if id not in now],
     }
-    return {"devices": len(now), **{name: devices for name, devices in found.items() if devices}}, now
+    return {"devices": len(now), **{name: devices for name, devices in changes.items() if devices}}, now
 
 
 def _device(device: pb.Device) -> dict[str, Any]:
@@ -154,5 +154,5 @@ def _statuses(message: Any, before: Seen) -> tuple[dict[str, Any], Seen]:
         for item in message.devices
     }  # fmt: skip
     changed = [report for key, report in now.items() if before.get(key) != report]
-    found = {"changed": changed, "removed": ["/".join(key) for key in before if key not in now]}
-    return {"devices": len(now), **{name: devices for name, devices in found.items() if devices}}, now
+    changes = {"changed": changed, "removed": ["/".join(key) for key in before if key not in now]}
+    return {"devices": len(now), **{name: devices for name, devices in changes.items() if devices}}, now

@@ -60,9 +60,9 @@ def captured(resource: str, records: Sequence[CallRecord], since_ns: int = 0) ->
         calls[LIST_AND_WATCH.name] = [{"delay": builder.first_delay}]
     script |= {"calls": calls} if calls else {}
     script |= {"steps": builder.steps} if builder.steps else {}
-    made, cut = fitted(script)
+    trimmed, cut = fitted(script)
     omitted = cut + sum(sum(record.omitted.values()) for record in ordered)
-    return Captured(made, omitted, OMITTED, "plugin", (SECRETS,))
+    return Captured(trimmed, omitted, OMITTED, "plugin", (SECRETS,))
 
 
 def _registers(record: CallRecord) -> bool:
@@ -213,12 +213,12 @@ class Builder:
 
 def _added(before: Devices, record: CallRecord) -> Devices:
     """Return the devices after a list, whose record holds the difference to the one before."""
-    found = dict(before)
+    devices = dict(before)
     for removed in record.reply.get("removed", []):
-        found.pop(removed["ID"], None)
-    for each in (*record.reply.get("added", []), *record.reply.get("changed", [])):
-        found[each["ID"]] = _device(each)
-    return _completed(found, record.reply.get("devices", len(found)))
+        devices.pop(removed["ID"], None)
+    for listed in (*record.reply.get("added", []), *record.reply.get("changed", [])):
+        devices[listed["ID"]] = _device(listed)
+    return _completed(devices, record.reply.get("devices", len(devices)))
 
 
 def _completed(found: Devices, count: int) -> Devices:
@@ -226,8 +226,8 @@ def _completed(found: Devices, count: int) -> Devices:
     spare = [id for id in found if id.startswith(UNRECORDED)]
     for id in spare[: max(0, len(found) - count)]:
         del found[id]
-    made = (f"{UNRECORDED}{at}" for at in range(count))
-    for id in [id for id in made if id not in found][: max(0, count - len(found))]:
+    placeholders = (f"{UNRECORDED}{at}" for at in range(count))
+    for id in [id for id in placeholders if id not in found][: max(0, count - len(found))]:
         found[id] = {"id": id}
     return found
 

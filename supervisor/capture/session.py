@@ -94,11 +94,11 @@ def record_beside(
     versions = asyncio.run(_follow(Beside(kubelet, served, recording, _say), seconds, kubeconfig, peer))
     if recording.left_out:
         _say(f"{recording.left_out} later calls and messages found no room in the record")
-    found = calls_of(peer, recording.records)
-    if not found:
+    calls = calls_of(peer, recording.records)
+    if not calls:
         names = sorted({record.peer for record in recording.records})
         raise NothingToCapture(f"{peer} did not register; there were calls of: {listed(names, MOST_NAMED) or 'nobody'}")
-    return found, versions
+    return calls, versions
 
 
 async def _follow(beside: Beside, seconds: int | None, kubeconfig: Path | None, driver: str) -> list[Version]:

@@ -22,8 +22,8 @@ Condition = Callable[[ChaosStage, tuple[str, ...]], Awaitable[_Seen]]
 
 async def _pod(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     name, wanted = words
-    found = await stage.pod(name)
-    now = pod_words(found)
+    pod = await stage.pod(name)
+    now = pod_words(pod)
     return _Seen(wanted in now, " ".join(now))
 
 
@@ -69,9 +69,9 @@ def _missing(instead: str, names: list[str]) -> _Seen:
 async def _actor(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     name, _ = words
     actors = await stage.actors()
-    if (found := actors.get(name)) is None:
+    if (actor := actors.get(name)) is None:
         return _missing("no such actor", list(actors))
-    return _Seen(_live(stage, found), found.state)
+    return _Seen(_live(stage, actor), actor.state)
 
 
 async def plane(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
@@ -80,7 +80,7 @@ async def plane(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
     `settled` also requires the same position in the last heartbeats.
     """
     actors = await stage.actors()
-    late = [name for name, each in actors.items() if not _live(stage, each)]
+    late = [name for name, status in actors.items() if not _live(stage, status)]
     if late:
         return _Seen(False, f"not live: {', '.join(late)}")
     behind = [f"{name}'s {stream}" for name, stream in behind_of(actors, words[0] == "settled")]
@@ -89,15 +89,15 @@ async def plane(stage: ChaosStage, words: tuple[str, ...]) -> _Seen:
 
 def behind_of(actors: dict[str, ActorStatus], exactly: bool) -> list[tuple[str, str]]:
     """Return (follower, stream) of each replica that is not synced with the current epoch of its owner."""
-    beats = {name: each.beat for name, each in actors.items() if each.beat}
+    beats = {name: status.beat for name, status in actors.items() if status.beat}
     at = {(name, own.stream): (beat.epoch, own.seq) for name, beat in beats.items() for own in beat.owns}
-    found = []
+    behind = []
     for name, beat in beats.items():
         for follow in beat.follows:
             epoch, seq = at.get((follow.owner, follow.stream), (0, 0))
             if not follow.synced or epoch != follow.epoch or (exactly and seq != follow.seq):
-                found.append((name, follow.stream))
-    return found
+                behind.append((name, follow.stream))
+    return behind
 
 
 def _live(stage: ChaosStage, found: ActorStatus) -> bool:

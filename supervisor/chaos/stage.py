@@ -94,13 +94,13 @@ class ChaosStage:
 def documents(path: Path) -> list[tuple[Resource, dict[str, Any]]]:
     """Return the objects of a manifest. Raises ScriptInvalid if one cannot be applied."""
     try:
-        found = [document.value for document in read_documents(read_bounded(path)) if document.value]
+        objects = [document.value for document in read_documents(read_bounded(path)) if document.value]
     except OSError as error:
         raise ScriptInvalid(f"{path}: {error.strerror}") from None
     except yaml.YAMLError as error:
         raise ScriptInvalid(f"{path}: {' '.join(str(error).split())}") from None
-    for step in found:
+    for step in objects:
         named = isinstance(step, dict) and step.get("kind") in KINDS and isinstance(step.get("metadata"), dict)
         if not named or not isinstance(step["metadata"].get("name"), str):
             raise ScriptInvalid(f"{path}: a document has no kind that is served here, or no metadata.name")
-    return [(KINDS[step["kind"]], step) for step in found]
+    return [(KINDS[step["kind"]], step) for step in objects]

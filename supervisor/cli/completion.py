@@ -109,31 +109,33 @@ def candidates(words: Sequence[str]) -> list[_Candidate]:
         return []
     position = _position(before, name)
     if position.flag is not None:
-        found = _values(position.flag, before)
+        completions = _values(position.flag, before)
     elif current.startswith("--") and "=" in current:
         flag, _, current = current.partition("=")
         action = options(position.parser).get(flag)
-        found = _values(action, before) if action else []
+        completions = _values(action, before) if action else []
     elif current.startswith("-"):
-        found = _flags(position.parser)
+        completions = _flags(position.parser)
     else:
-        found = _arguments(position, name, before, current)
+        completions = _arguments(position, name, before, current)
     return [
-        candidate for candidate in found if candidate.word in (FILES, DIRECTORIES) or candidate.word.startswith(current)
+        candidate
+        for candidate in completions
+        if candidate.word in (FILES, DIRECTORIES) or candidate.word.startswith(current)
     ]
 
 
 def _joined(words: Sequence[str]) -> list[str]:
     """Join what bash splits at `=`: `--root`, `=`, `/r`."""
-    found: list[str] = []
+    joined: list[str] = []
     for word in words:
-        if word == "=" and found and found[-1].startswith("--") and "=" not in found[-1]:
-            found[-1] += "="
-        elif found and found[-1].startswith("--") and found[-1].endswith("="):
-            found[-1] += word
+        if word == "=" and joined and joined[-1].startswith("--") and "=" not in joined[-1]:
+            joined[-1] += "="
+        elif joined and joined[-1].startswith("--") and joined[-1].endswith("="):
+            joined[-1] += word
         else:
-            found.append(word)
-    return found
+            joined.append(word)
+    return joined
 
 
 class Position(NamedTuple):
@@ -175,9 +177,9 @@ def _arguments(position: Position, name: str, before: Sequence[str], current: st
     if name == "why" and not position.arguments:
         return [_Candidate(target) for target in _targets(before, current)]
     if not name:
-        return [_Candidate(each, command.help) for each, command in COMMANDS.items()]
+        return [_Candidate(word, command.help) for word, command in COMMANDS.items()]
     if nested := subcommands(position.parser):
-        return [_Candidate(each, _one_line(found.help)) for each, found in nested.items()]
+        return [_Candidate(word, _one_line(subcommand.help)) for word, subcommand in nested.items()]
     awaited = arguments(position.parser)
     repeated = any(action.nargs in ("*", "+") for action in awaited)
     place = min(position.arguments, len(awaited) - 1) if repeated else position.arguments

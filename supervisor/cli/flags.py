@@ -35,12 +35,12 @@ class Parser(argparse.ArgumentParser):
 
     def read(self, words: Sequence[str]) -> argparse.Namespace:
         """Return the arguments, as `parse_args` does."""
-        found, rest = self.parse_known_args(words)
+        args, rest = self.parse_known_args(words)
         if rest:
-            chosen = _chosen(self, found)
-            near = did_you_mean(rest[0].partition("=")[0], {each: each for each in options(chosen)})
+            chosen = _chosen(self, args)
+            near = did_you_mean(rest[0].partition("=")[0], {option: option for option in options(chosen)})
             chosen.error(f"unrecognized arguments: {' '.join(rest)}{near and f' ({near.strip()})'}")
-        return found
+        return args
 
 
 def _chosen(parser: argparse.ArgumentParser, found: argparse.Namespace) -> argparse.ArgumentParser:

@@ -24,8 +24,8 @@ class Output(NamedTuple):
     @property
     def item(self) -> type[msgspec.Struct]:
         module, _, name = self.place.partition(":")
-        found: type[msgspec.Struct] = getattr(import_module(module), name)
-        return found
+        struct: type[msgspec.Struct] = getattr(import_module(module), name)
+        return struct
 
     @property
     def whole(self) -> Any:
@@ -68,18 +68,18 @@ OUTPUTS = {
 def schema(name: str) -> dict[str, Any]:
     """Return the JSON schema of an output, with the meaning of each field that has a docstring."""
     output = OUTPUTS[name]
-    made = msgspec.json.schema(output.whole)
+    json_schema = msgspec.json.schema(output.whole)
     for struct in structs_of(output.whole):
         for field, text in meanings(struct).items():
-            made["$defs"][struct.__name__]["properties"][field]["description"] = text
-    return {"$schema": DIALECT, "title": f"nodeplane {name} -o json: {output.shape}", **made}
+            json_schema["$defs"][struct.__name__]["properties"][field]["description"] = text
+    return {"$schema": DIALECT, "title": f"nodeplane {name} -o json: {output.shape}", **json_schema}
 
 
 def structs_of(kind: Any) -> list[type[msgspec.Struct]]:
     """Return the structs of which a type is made, each once, the outer ones first."""
-    found: dict[type[msgspec.Struct], None] = {}
-    _walk(msgspec.inspect.type_info(kind), found)
-    return list(found)
+    structs: dict[type[msgspec.Struct], None] = {}
+    _walk(msgspec.inspect.type_info(kind), structs)
+    return list(structs)
 
 
 def _walk(info: Any, found: dict[type[msgspec.Struct], None]) -> None:
@@ -92,19 +92,19 @@ def _walk(info: Any, found: dict[type[msgspec.Struct], None]) -> None:
         parts = ("item_type", "key_type", "value_type")
         inner = (*getattr(info, "types", ()), *getattr(info, "item_types", ()))
         inner += tuple(getattr(info, part) for part in parts if hasattr(info, part))
-    for each in inner:
-        _walk(each, found)
+    for part_type in inner:
+        _walk(part_type, found)
 
 
 @cache
 def meanings(struct: type[msgspec.Struct]) -> dict[str, str]:
     """Return the docstrings of a struct's fields by their names in JSON, those of structs it extends included."""
-    found: dict[str, str] = {}
+    docstrings: dict[str, str] = {}
     for base in reversed(struct.__mro__):
         if issubclass(base, msgspec.Struct) and base is not msgspec.Struct:
-            found.update(_docstrings(textwrap.dedent(inspect.getsource(base))))
+            docstrings.update(_docstrings(textwrap.dedent(inspect.getsource(base))))
     names = {declared.name: declared.encode_name for declared in msgspec.structs.fields(struct)}
-    return {names[field]: text for field, text in found.items()}
+    return {names[field]: text for field, text in docstrings.items()}
 
 
 def _docstrings(source: str) -> Iterator[tuple[str, str]]:

@@ -80,9 +80,9 @@ def with_outputs(page: str) -> str:
 
 
 def _section(struct: type[msgspec.Struct]) -> list[str]:
-    made, texts = msgspec.json.schema(struct)["$defs"][struct.__name__], meanings(struct)
-    rows = [f"| `{name}` | {type_text(kind)} | {texts.get(name, '')} |" for name, kind in made["properties"].items()]
-    about = [" ".join(made["description"].split()), ""] if made.get("description") else []
+    schema, texts = msgspec.json.schema(struct)["$defs"][struct.__name__], meanings(struct)
+    rows = [f"| `{name}` | {type_text(kind)} | {texts.get(name, '')} |" for name, kind in schema["properties"].items()]
+    about = [" ".join(schema["description"].split()), ""] if schema.get("description") else []
     return [f"## {struct.__name__}", "", *about, "| field | type | meaning |", "|---|---|---|", *rows]
 
 
@@ -118,7 +118,7 @@ def write_pages(made: Mapping[Path, str], words: Sequence[str]) -> int:
 
 def main(words: list[str]) -> int:
     pages = {PAGE: with_tables, JSON_PAGE: with_outputs, SIZE_PAGE: with_size}
-    return write_pages({path: made(path.read_text()) for path, made in pages.items()}, words)
+    return write_pages({path: render(path.read_text()) for path, render in pages.items()}, words)
 
 
 if __name__ == "__main__":

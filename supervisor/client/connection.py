@@ -76,10 +76,10 @@ class Asking:
 def running(layout: Layout) -> dict[str, int]:
     """Return name and pid of the supervisors below a root. Raises NotRunning if there are none, NotOwner."""
     check_access(layout)
-    found = supervisors(layout.run)
-    if not found:
+    pids = supervisors(layout.run)
+    if not pids:
         raise NotRunning(f"no plane runs below {layout.root}; start it with `nodeplane up` or give --root")
-    return found
+    return pids
 
 
 def check_access(layout: Layout) -> None:

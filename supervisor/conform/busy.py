@@ -58,8 +58,8 @@ async def until_asleep(program: Program, most: float) -> None:
 
 def is_asleep(program: Program) -> bool:
     """Return True if there was a moment just now in which all threads slept."""
-    found = tasks(program)
-    return slept(read_threads(found), read_threads(found))
+    threads = tasks(program)
+    return slept(read_threads(threads), read_threads(threads))
 
 
 def slept(before: Mapping[str, Thread], now: Mapping[str, Thread]) -> bool:
@@ -69,22 +69,22 @@ def slept(before: Mapping[str, Thread], now: Mapping[str, Thread]) -> bool:
 
 def tasks(program: Program) -> list[str]:
     """Return the directories below /proc of all threads."""
-    found: list[str] = []
+    paths: list[str] = []
     for process in program.processes():
         with suppress(OSError):  # it has ended meanwhile
-            found += [entry.path for entry in os.scandir(process / "task")]
-    return found
+            paths += [entry.path for entry in os.scandir(process / "task")]
+    return paths
 
 
 def read_threads(paths: Iterable[str]) -> dict[str, Thread]:
     """Read quickly: the longer that takes, the fewer threads sleep from its begin to its end."""
-    found = {}
+    threads = {}
     for path in paths:
         with suppress(OSError):
             ran, _, times = _read(f"{path}/schedstat").split()
             state = _read(f"{path}/stat").rpartition(b")")[2].split()[0]
-            found[path] = Thread(state.decode(), int(ran), int(times))
-    return found
+            threads[path] = Thread(state.decode(), int(ran), int(times))
+    return threads
 
 
 def _read(path: str) -> bytes:

@@ -71,14 +71,14 @@ def names_of(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
 
 def declared(folders: Iterable[Path]) -> _Declared:
     """Return what the files of some directories declare."""
-    found = _Declared({}, [])
+    declarations = _Declared({}, [])
     for path in (path for folder in folders if folder.is_dir() for path in sorted(folder.iterdir())):
         try:
             for name in _names(path) if path.suffix in SUFFIXES else ():
-                found.files.setdefault(name, []).append(path)
+                declarations.files.setdefault(name, []).append(path)
         except CdiInvalid as error:
-            found.faults.append(str(error))
-    return found
+            declarations.faults.append(str(error))
+    return declarations
 
 
 async def check_declared(names: Set[str], folders: Sequence[Path]) -> None:

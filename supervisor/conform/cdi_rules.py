@@ -95,13 +95,13 @@ def mounts_of(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _all_edits(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    found = (holder.get("containerEdits") for holder in (spec, *spec["devices"]) if isinstance(holder, Mapping))
-    return (edits for edits in found if isinstance(edits, Mapping))
+    candidates = (holder.get("containerEdits") for holder in (spec, *spec["devices"]) if isinstance(holder, Mapping))
+    return (edits for edits in candidates if isinstance(edits, Mapping))
 
 
 def _list(edits: Mapping[str, Any], name: str) -> Sequence[Any]:
-    found = edits.get(name) or ()
-    return found if isinstance(found, list) else ()
+    entries = edits.get(name) or ()
+    return entries if isinstance(entries, list) else ()
 
 
 def _objects(edits: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:

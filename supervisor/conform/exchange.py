@@ -96,7 +96,7 @@ class ExchangeRecorder:
 
     def take(self) -> tuple[tuple[Exchange, ...], int]:
         """Return the exchanges since the last call in the order of time, and the number of those left out."""
-        found = tuple(sorted(self._exchanges, key=lambda each: each.record.began_ns))
-        omitted = self._count - len(found)
+        exchanges = tuple(sorted(self._exchanges, key=lambda each: each.record.began_ns))
+        omitted = self._count - len(exchanges)
         self._exchanges, self._count = [], 0
-        return found, omitted
+        return exchanges, omitted

@@ -62,10 +62,10 @@ class PluginPeer(ServicePeer):
 
     def healthy(self, count: int = 1) -> list[str]:
         """Return the ids of all healthy devices. Raises NotApplicable if there are fewer than `count`."""
-        found = list(dict.fromkeys(device.ID for device in self.devices if device.health == HEALTHY))
-        if len(found) < count:
-            raise NotApplicable(f"it needs {count} healthy devices, the plugin lists {len(found)}")
-        return found
+        ids = list(dict.fromkeys(device.ID for device in self.devices if device.health == HEALTHY))
+        if len(ids) < count:
+            raise NotApplicable(f"it needs {count} healthy devices, the plugin lists {len(ids)}")
+        return ids
 
     async def get_options(self) -> pb.DevicePluginOptions:
         try:

@@ -136,13 +136,13 @@ class CommandProgram(Program):
         await self._process.wait()
 
     def processes(self) -> list[Path]:
-        found = []
+        directories = []
         for path in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):  # it has ended meanwhile
                 group = int(path.read_text().rpartition(")")[2].split()[GROUP])
                 if self._process and group == self._process.pid:
-                    found.append(path.parent)
-        return found
+                    directories.append(path.parent)
+        return directories
 
     def printed(self) -> tuple[str, ...]:
         text, self._mark = tail(self._output, self._mark)

@@ -42,11 +42,11 @@ class Registry:
 
     async def _scan(self) -> None:
         while True:
-            found = {path: identity_of(path) for path in self._sockets()}
-            for path in self._known.keys() - found.keys():
+            identities = {path: identity_of(path) for path in self._sockets()}
+            for path in self._known.keys() - identities.keys():
                 del self._known[path]
                 await self._gone(path)
-            for path, identity in found.items():
+            for path, identity in identities.items():
                 if self._known.get(path) != identity:
                     self._known[path] = identity
                     await self._gone(path)
@@ -70,7 +70,7 @@ class Registry:
 def sockets_below(folder: Path) -> Iterator[Path]:
     """Yield the sockets, in directories below as well, without those with a dot."""
     for name, folders, files in os.walk(folder):
-        folders[:] = [each for each in folders if not each.startswith(".")]
+        folders[:] = [below for below in folders if not below.startswith(".")]
         yield from filter(is_socket, (Path(name) / file for file in files if not file.startswith(".")))
 
 

@@ -87,13 +87,13 @@ def check(
 
 def behaviours(folders: Iterable[Path] = (), kind: Kind = PLUGIN) -> list[Behaviour]:
     """Return ours and those of the folders, in the order in which they run. Raises UsageError."""
-    found = [behaviour for path in kind.chapters() for behaviour in _chapter(path)]
-    found += [behaviour for behaviour in _chapter(SHARED) if behaviour.name in kind.shared]
-    found += [load(path) for folder in folders for path in _scripts(folder)]
-    names = [behaviour.name for behaviour in found]
+    loaded = [behaviour for path in kind.chapters() for behaviour in _chapter(path)]
+    loaded += [behaviour for behaviour in _chapter(SHARED) if behaviour.name in kind.shared]
+    loaded += [load(path) for folder in folders for path in _scripts(folder)]
+    names = [behaviour.name for behaviour in loaded]
     if twice := {name for name in names if names.count(name) > 1}:
         raise UsageError(f"two behaviours are called {min(twice)}; rename the file of one")
-    return sorted(found, key=lambda each: (PHASES.index(each.phase), each.order, each.name))
+    return sorted(loaded, key=lambda each: (PHASES.index(each.phase), each.order, each.name))
 
 
 def _scripts(folder: Path) -> list[Path]:

@@ -96,9 +96,9 @@ def _check_file(path: Path) -> None:
 
 
 def _check_listener(path: Path) -> None:
-    with socket.socket(socket.AF_UNIX) as made:
+    with socket.socket(socket.AF_UNIX) as sock:
         try:
-            made.connect(os.fspath(path))
+            sock.connect(os.fspath(path))
         except PermissionError:
             raise _not_permitted(path) from None
         except ConnectionRefusedError:

@@ -153,10 +153,10 @@ class Console(Screens):
 
     async def trace_of(self, pod: Pod) -> tuple[list[Row], str]:
         try:
-            found = await pod_trace(self.layout, pod.namespace, pod.uid)
+            trace = await pod_trace(self.layout, pod.namespace, pod.uid)
         except (NodeplaneError, OSError) as error:
             return [], str(error)
-        return found.rows, ""
+        return trace.rows, ""
 
     async def why_of(self, pod: Pod) -> list[str]:
         try:

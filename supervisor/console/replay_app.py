@@ -113,10 +113,10 @@ class Replay(Screens):
     async def events_of(self, pod: Pod) -> list[str]:
         about = f"involvedObject.uid={pod.uid}"
         try:
-            found = (await self._sources().client.list(EVENTS, pod.namespace, field_selector=about))["items"]
+            events = (await self._sources().client.list(EVENTS, pod.namespace, field_selector=about))["items"]
         except NodeplaneError as error:
             return [f"(no events: {error})"]
-        return [event_line(event) for event in sorted(found, key=event_time, reverse=True)[:MAX_EVENTS]]
+        return [event_line(event) for event in sorted(events, key=event_time, reverse=True)[:MAX_EVENTS]]
 
     async def trace_of(self, pod: Pod) -> tuple[list[Row], str]:
         try:
@@ -141,12 +141,12 @@ class Replay(Screens):
         try:
             now = self._sources()
             objects = await list_objects(now.client, driver=device.id.partition("/")[0])
-            found = [
+            matching = [
                 explanation for explanation in await explanations(objects, now.gates) if explanation.device == device.id
             ]
         except NodeplaneError as error:
             return f"(not known: {error})"
-        return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
+        return "\n\n".join(map(explained, matching)) or "no ResourceSlice publishes this device"
 
     async def calls_of(self, peer: str) -> AsyncIterator[CallBatch]:
         shown = (-1, "")
@@ -154,8 +154,8 @@ class Replay(Screens):
             if shown != (self.at_ms, self.node):
                 shown = (self.at_ms, self.node)
                 manager = await ReplaySources(self.recording, *shown).device_manager()
-                found = [call for call in manager.calls if call.peer == peer]
-                ended, pending = ([record for record in found if bool(record.status) == over] for over in (True, False))
+                calls = [call for call in manager.calls if call.peer == peer]
+                ended, pending = ([record for record in calls if bool(record.status) == over] for over in (True, False))
                 yield CallBatch(tuple(ended), tuple(pending), restarted=True)  # in place of what was shown
             await asyncio.sleep(DRAW_S)
 
@@ -164,8 +164,8 @@ class Replay(Screens):
 
     def tail_of(self, instance: str, lines: int) -> list[str]:
         lines_of = f"{self.node}/{sources.LINES}" if self.node else sources.LINES
-        found = self.recording.entries((lines_of,), self.at_ms)
-        return [printable(str(entry.value).expandtabs()) for entry, _ in found if entry.key == instance][-lines:]
+        entries = self.recording.entries((lines_of,), self.at_ms)
+        return [printable(str(entry.value).expandtabs()) for entry, _ in entries if entry.key == instance][-lines:]
 
     def _sources(self) -> ReplaySources:
         return ReplaySources(self.recording, self.at_ms)

@@ -47,8 +47,8 @@ def claim_for_extended_resources(pod: views.Pod, classes: Backing) -> Claim | No
     Its requests are named after resources and containers. Raises TooManyRequests.
     """
     resources = backed(pod_requests(pod.get("spec") or {}), classes)
-    made = extended_claim(pod, resources, classes) if resources else None
-    return _readable(made) if made is not None and made.claim.requests else None
+    extended = extended_claim(pod, resources, classes) if resources else None
+    return _readable(extended) if extended is not None and extended.claim.requests else None
 
 
 def _readable(made: ExtendedClaim) -> Claim:

@@ -101,10 +101,10 @@ def _why_not(tracker: Tracker, known: Known, each: Slice, device: Device) -> str
     if selectors is None:
         return f"class {known.patch.filter.class_name} does not exist"
     for selector in selectors:
-        found = judge(each.driver, selector.expression, device)
-        if isinstance(found, Faulty):
-            return f"{selector.place}: {found.text}"
-        if not found:
+        verdict = judge(each.driver, selector.expression, device)
+        if isinstance(verdict, Faulty):
+            return f"{selector.place}: {verdict.text}"
+        if not verdict:
             return f"{selector.place} is false"
     return ""
 

@@ -89,15 +89,15 @@ def _unmatched(selector: Mapping[str, str], labels: Mapping[str, str]) -> str:
 
 def _loads(own: views.Pod, pods: Iterable[views.Pod]) -> defaultdict[str, NodeUse]:
     """Return the load of each node. Pods with a field of the wrong shape count nowhere, as in the scheduler."""
-    found: defaultdict[str, NodeUse] = defaultdict(NodeUse)
+    loads: defaultdict[str, NodeUse] = defaultdict(NodeUse)
     for pod in pods:
         try:
             if uid_of(pod) != uid_of(own) and (node := _node_with_room(pod, own)):
                 spec = pod.get("spec") or {}
-                found[node].add(pod_requests(with_resize(pod, spec)), pod_ports(spec))
+                loads[node].add(pod_requests(with_resize(pod, spec)), pod_ports(spec))
         except SHAPE_ERRORS:
             continue
-    return found
+    return loads
 
 
 def _node_with_room(pod: views.Pod, own: views.Pod) -> str:

@@ -53,15 +53,15 @@ def shared_devices(slices: Iterable[Slice], objects: Iterable[Any]) -> list[Shar
     for claim in sorted(claims, key=key_of):
         for device_id, share in _shares(claim):
             shares.setdefault(device_id, []).append(share)
-    found = []
+    devices = []
     for published in slices:
         for device in published.devices:
             if device.extras.shared:
                 id = DeviceId(published.driver, published.pool, device.name)
                 use = tuple(capacity_use(device.capacity, held.consumed(id) or {}))
                 node = (device.extras.reach or published.reach).node or "*"
-                found.append(SharedDevice(str(id), node, use, tuple(shares.get(id, ()))))
-    return sorted(found, key=lambda each: each.device)
+                devices.append(SharedDevice(str(id), node, use, tuple(shares.get(id, ()))))
+    return sorted(devices, key=lambda each: each.device)
 
 
 def _shares(claim: views.ResourceClaim) -> Iterator[tuple[DeviceId, Share]]:
@@ -76,9 +76,9 @@ def _shares(claim: views.ResourceClaim) -> Iterator[tuple[DeviceId, Share]]:
 
 def capacity_use(capacity: Mapping[str, Capacity], consumed: Amounts) -> Iterator[CapacityUse]:
     """Yield the use of each capacity, sorted; `consumed` has nano-units by name."""
-    for name, each in sorted(capacity.items()):
-        used = Quantity(consumed.get(name, 0), each.value.format)
-        yield CapacityUse(name, str(used), str(each.value))
+    for name, total in sorted(capacity.items()):
+        used = Quantity(consumed.get(name, 0), total.value.format)
+        yield CapacityUse(name, str(used), str(total.value))
 
 
 HEADER = ("DEVICE", "NODE", "CAPACITY", "USED", "TOTAL", "CLAIM", "SHARE", "CONSUMES", "PODS")

@@ -43,8 +43,8 @@ class DeviceSnapshot:
     @cached_property
     def catalog(self) -> Catalog:
         catalog = Catalog()
-        for each in self.tracker.slices():
-            catalog.put(each)
+        for resource_slice in self.tracker.slices():
+            catalog.put(resource_slice)
         return catalog
 
     def devices(self) -> Iterator[tuple[Slice, int]]:
@@ -57,19 +57,24 @@ class DeviceSnapshot:
     def explanations(self, wanted: str = "") -> list[Explanation]:
         """Explain all devices, or those named `wanted`: DEVICE or DRIVER/POOL/DEVICE."""
         return [
-            explain(self.tracker, each, each.devices[at])
-            for each, at in self.devices()
-            if wanted in ("", each.devices[at].name, str(DeviceId(each.driver, each.pool, each.devices[at].name)))
+            explain(self.tracker, pool_slice, pool_slice.devices[at])
+            for pool_slice, at in self.devices()
+            if wanted
+            in (
+                "",
+                pool_slice.devices[at].name,
+                str(DeviceId(pool_slice.driver, pool_slice.pool, pool_slice.devices[at].name)),
+            )
         ]
 
     def as_published(self) -> list[Explanation]:
-        found = []
-        for each, at in self.devices():
-            device = each.devices[at]
-            id = str(DeviceId(each.driver, each.pool, device.name))
-            entries = tuple(published(each, device))
-            found.append(Explanation(id, each.name, each.reach.node or "*", entries, ()))
-        return found
+        explanations = []
+        for pool_slice, at in self.devices():
+            device = pool_slice.devices[at]
+            id = str(DeviceId(pool_slice.driver, pool_slice.pool, device.name))
+            entries = tuple(published(pool_slice, device))
+            explanations.append(Explanation(id, pool_slice.name, pool_slice.reach.node or "*", entries, ()))
+        return explanations
 
     def faults(self) -> list[PatchFaultReport]:
         return list(self.tracker.faults.reports())

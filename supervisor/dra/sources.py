@@ -40,13 +40,13 @@ TIMEOUT_S, REFUSED_S = 20.0, 2.0
 
 def read_objects(paths: list[str]) -> list[Object]:
     """Read objects from files, in any order. Raises UsageError."""
-    found: list[Object] = []
+    objects: list[Object] = []
     for path in paths:
         for obj in _documents(path):
-            found += _items(path, _plain(obj))
-    for number, obj in enumerate(found):
+            objects += _items(path, _plain(obj))
+    for number, obj in enumerate(objects):
         _complete(obj, number)
-    return found
+    return objects
 
 
 def _documents(path: str) -> Iterator[Any]:
@@ -84,7 +84,7 @@ def _complete(obj: Object, number: int) -> None:
 def _plain(value: Any) -> Any:
     """Convert to JSON types: YAML makes dates of times, and None of the key `null`."""
     if isinstance(value, dict):
-        return {"null" if key is None else str(key): _plain(each) for key, each in value.items()}
+        return {"null" if key is None else str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_plain(item) for item in value]
     if isinstance(value, datetime):
@@ -153,8 +153,8 @@ class Lister(Protocol):
 
 async def list_objects(client: Lister, resources: Iterable[Resource] = RESOURCES, *, driver: str = "") -> list[Any]:
     """Return the objects of these resources, ResourceSlices of one driver if it is given. Raises ApiError, ApiAway."""
-    found = await asyncio.gather(*(_list(client, resource, driver) for resource in resources))
-    return [obj for objects in found for obj in objects]
+    lists = await asyncio.gather(*(_list(client, resource, driver) for resource in resources))
+    return [obj for objects in lists for obj in objects]
 
 
 async def _list(client: Lister, resource: Resource, driver: str) -> list[Object]:

@@ -71,10 +71,14 @@ def _answer(pod: views.Pod, objects: list[Any], gates: Gates) -> PodAnswer:
     allocated = [claims[claim.claim] for claim in own if claim.state == "allocated"]
     rules = NodeRules(pod, by_kind["Pod"], allocated, backed_by)
     nodes = sorted(by_kind["Node"], key=name_of)
-    rejected = {name_of(each): rules.rejections(each) for each in nodes}
-    roomy = tuple(Node(name_of(each), labels_of(each)) for each in nodes if not rejected[name_of(each)])
+    rejected = {name_of(candidate): rules.rejections(candidate) for candidate in nodes}
+    roomy = tuple(
+        Node(name_of(candidate), labels_of(candidate)) for candidate in nodes if not rejected[name_of(candidate)]
+    )
     if not pending:
-        return msgspec.structs.replace(answer, nodes=_groups(rejected), fitting=tuple(each.name for each in roomy))
+        return msgspec.structs.replace(
+            answer, nodes=_groups(rejected), fitting=tuple(candidate.name for candidate in roomy)
+        )
     report = Diagnosis(_case(pending, roomy, rejected, claims, snapshot)).run()
     return msgspec.structs.replace(answer, report=report, nodes=_groups(rejected), fitting=report.fitting)
 
@@ -95,8 +99,8 @@ def _claims_of(
 
 def _groups(rejected: Mapping[str, list[Rejection]]) -> tuple[Group, ...]:
     tally = RejectionTally()
-    for name, found in rejected.items():
-        for rejection in found:
+    for name, rejections in rejected.items():
+        for rejection in rejections:
             tally.add(rejection, name)
     return tally.groups()
 
@@ -114,7 +118,11 @@ def _case(
         classes=snapshot.tracker.inputs.classes,
         engine=CelSelectors(),
         used=snapshot.held,
-        excluded={name: ", ".join(rejection.text for rejection in found) for name, found in rejected.items() if found},
+        excluded={
+            name: ", ".join(rejection.text for rejection in rejections)
+            for name, rejections in rejected.items()
+            if rejections
+        },
         holder=lambda device: holders.get(device, ""),
         gates=snapshot.tracker.inputs.gates,
     )

@@ -17,13 +17,13 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def check(args: argparse.Namespace) -> int:
     """Print a row per fact; return 1 if no plane can run here."""
     root = getattr(args, "root", "") or os.environ.get("NODEPLANE_ROOT", "")
-    found = findings(machine(root))
+    all_findings = findings(machine(root))
     if args.output == "json":
-        print_json(found)
+        print_json(all_findings)
     else:
-        rows = [(finding.name, finding.state, finding.found) for finding in found]
-        show(Table(("CHECK", "STATE", "FOUND"), rows), *summary(found))
-    return 1 if fails(found) else 0
+        rows = [(finding.name, finding.state, finding.found) for finding in all_findings]
+        show(Table(("CHECK", "STATE", "FOUND"), rows), *summary(all_findings))
+    return 1 if fails(all_findings) else 0
 
 
 def summary(found: list[Finding]) -> list[str]:

@@ -33,7 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def findings(here: MachineFacts) -> list[Finding]:
     """Return all findings, in the order of the checks."""
-    return [found for check in CHECKS for found in check(here)]
+    return [finding for check in CHECKS for finding in check(here)]
 
 
 def fails(found: list[Finding]) -> bool:
@@ -42,14 +42,14 @@ def fails(found: list[Finding]) -> bool:
 
 
 def _kernel(here: MachineFacts) -> Iterator[Finding]:
-    found = f"{here.system} {here.kernel}"
+    kernel = f"{here.system} {here.kernel}"
     version = tuple(int(part) for part in re.findall(r"\d+", here.kernel)[:2])
     if here.system != "Linux" or version < OLDEST_KERNEL:
-        yield Finding("kernel", found, FAILS, "nodeplane needs Linux 5.3 or newer")
+        yield Finding("kernel", kernel, FAILS, "nodeplane needs Linux 5.3 or newer")
     elif version < SEALING_KERNEL:
-        yield Finding("kernel", found, LIMITED, "no recursiveReadOnly mounts: Linux 5.12 or newer has them")
+        yield Finding("kernel", kernel, LIMITED, "no recursiveReadOnly mounts: Linux 5.12 or newer has them")
     else:
-        yield Finding("kernel", found)
+        yield Finding("kernel", kernel)
 
 
 def _user(here: MachineFacts) -> Iterator[Finding]:
@@ -63,70 +63,70 @@ def _user(here: MachineFacts) -> Iterator[Finding]:
 
 def _namespaces(here: MachineFacts) -> Iterator[Finding]:
     missing = [name for name in NAMESPACES if name not in here.namespaces]
-    found = ", ".join(here.namespaces) or "none"
+    namespaces = ", ".join(here.namespaces) or "none"
     reason = f"the kernel lacks {', '.join(missing)}" if missing else here.unshare_error
     if here.uid == 0 and not here.sys_admin:
         reason = "no CAP_SYS_ADMIN"
     if not reason:
-        yield Finding("namespaces", found)
+        yield Finding("namespaces", namespaces)
         return
     effect = "containers are not isolated from the host, and see no volumes at their paths"
     mend = "run as root" if here.uid else "allow CAP_SYS_ADMIN and mounts (docker run --privileged)"
-    yield Finding("namespaces", f"{found}; cannot be made: {reason}", LIMITED, f"{effect}; {mend}")
+    yield Finding("namespaces", f"{namespaces}; cannot be made: {reason}", LIMITED, f"{effect}; {mend}")
 
 
 def _cgroups(here: MachineFacts) -> Iterator[Finding]:
     have = here.cgroups
-    found = f"{' and '.join(have.versions) or 'not mounted'}, may write: {', '.join(have.writable) or 'none'}"
+    cgroups = f"{' and '.join(have.versions) or 'not mounted'}, may write: {', '.join(have.writable) or 'none'}"
     missing = [name for name in CONTROLLERS if name not in have.writable]
     if not missing:
-        yield Finding("cgroups", found)
+        yield Finding("cgroups", cgroups)
     else:
         effect = f"limits of {', '.join(missing)} are not enforced; run as root with a writable /sys/fs/cgroup"
-        yield Finding("cgroups", found, LIMITED, effect)
+        yield Finding("cgroups", cgroups, LIMITED, effect)
 
 
 def _shm(here: MachineFacts) -> Iterator[Finding]:
     if here.shm >= SHM:
         yield Finding("/dev/shm", _mib(here.shm))
     else:
-        found = _mib(here.shm) if here.shm >= 0 else "not mounted"
+        size = _mib(here.shm) if here.shm >= 0 else "not mounted"
         effect = "programs in pods that share memory fail; mount a tmpfs there (docker run --shm-size)"
-        yield Finding("/dev/shm", found, LIMITED, effect)
+        yield Finding("/dev/shm", size, LIMITED, effect)
 
 
 def _descriptors(here: MachineFacts) -> Iterator[Finding]:
     soft, hard = here.descriptors
-    found, most = f"{_limit(soft)}, at most {_limit(hard)}", hard if hard >= 0 else DESCRIPTORS
+    limits, most = f"{_limit(soft)}, at most {_limit(hard)}", hard if hard >= 0 else DESCRIPTORS
     mend = "raise the hard limit (ulimit -Hn, LimitNOFILE=)"
     if most < LEAST_DESCRIPTORS:
-        yield Finding("open files", found, FAILS, f"actors need {LEAST_DESCRIPTORS} or more; {mend}")
+        yield Finding("open files", limits, FAILS, f"actors need {LEAST_DESCRIPTORS} or more; {mend}")
     elif most < DESCRIPTORS:
         effect = f"about {most} connections and watches of an API process, less for one user; {mend}"
-        yield Finding("open files", found, LIMITED, effect)
+        yield Finding("open files", limits, LIMITED, effect)
     else:
-        yield Finding("open files", found)
+        yield Finding("open files", limits)
 
 
 def _inotify(here: MachineFacts) -> Iterator[Finding]:
     instances, watches = here.inotify
-    found = f"{instances} instances, {watches} watches of a user"
+    limits = f"{instances} instances, {watches} watches of a user"
     if instances >= INSTANCES:
-        yield Finding("inotify", found)
+        yield Finding("inotify", limits)
     else:
         effect = "registrations of plugins may go unseen; raise fs.inotify.max_user_instances (sysctl)"
-        yield Finding("inotify", found, LIMITED, effect)
+        yield Finding("inotify", limits, LIMITED, effect)
 
 
 def _clocks(here: MachineFacts) -> Iterator[Finding]:
     wall = datetime.datetime.fromtimestamp(here.wall_time, datetime.UTC)
-    found = f"{wall:%Y-%m-%dT%H:%M:%SZ}, resolution {here.clock_resolution:g} s, {here.clocksource or 'unknown source'}"
+    clock = f"{wall:%Y-%m-%dT%H:%M:%SZ}, resolution {here.clock_resolution:g} s, {here.clocksource or 'unknown source'}"
     if wall.year < YEAR:
-        yield Finding("clocks", found, FAILS, "certificates would not be valid; set the clock")
+        yield Finding("clocks", clock, FAILS, "certificates would not be valid; set the clock")
     elif here.clock_resolution > RESOLUTION_S:
-        yield Finding("clocks", found, LIMITED, "times of events and figures of bench are coarse")
+        yield Finding("clocks", clock, LIMITED, "times of events and figures of bench are coarse")
     else:
-        yield Finding("clocks", found)
+        yield Finding("clocks", clock)
 
 
 def _memory(here: MachineFacts) -> Iterator[Finding]:

@@ -192,8 +192,8 @@ def _program(name: str) -> str | None:
 
 def runtimes(sockets: Mapping[str, tuple[str, ...]] = SOCKETS) -> dict[str, str]:
     """Return the path of each socket that exists, with the version of the runtime or why it does not answer."""
-    found = {name: _describe(name, paths) for name, paths in sockets.items()}
-    return {name: text for name, text in found.items() if text}
+    descriptions = {name: _describe(name, paths) for name, paths in sockets.items()}
+    return {name: text for name, text in descriptions.items() if text}
 
 
 def _describe(name: str, paths: tuple[str, ...]) -> str:

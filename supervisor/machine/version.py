@@ -54,11 +54,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _print_version(args: argparse.Namespace) -> int:
-    found = version()
+    info = version()
     if args.output == "json":
-        print_json(found)
+        print_json(info)
     else:
-        print("\n".join(map(printable, lines(found))))
+        print("\n".join(map(printable, lines(info))))
     return 0
 
 

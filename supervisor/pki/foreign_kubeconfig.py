@@ -43,8 +43,8 @@ def node_config_of(path: Path, address: str) -> NodeConfig:
     from supervisor.pki.certificates import Certificate
     from supervisor.pki.issue import self_signed
 
-    found = node_config.parsed(read_bounded(path), str(path))
-    client = Pair(_content(path, found.user, "client-certificate"), _content(path, found.user, "client-key"))
+    kubeconfig = node_config.parsed(read_bounded(path), str(path))
+    client = Pair(_content(path, kubeconfig.user, "client-certificate"), _content(path, kubeconfig.user, "client-key"))
     try:
         certificate = x509.load_pem_x509_certificate(client.certificate)
     except ValueError as error:
@@ -58,9 +58,9 @@ def node_config_of(path: Path, address: str) -> NodeConfig:
     hosts = (node, serving_name(node), address)
     serving = self_signed(Certificate("serving", name, hosts=hosts), datetime.datetime.now(datetime.UTC))
     return NodeConfig(
-        server=_server(path, found.cluster),
+        server=_server(path, kubeconfig.cluster),
         node=node,
-        ca=_content(path, found.cluster, "certificate-authority"),
+        ca=_content(path, kubeconfig.cluster, "certificate-authority"),
         client=client,
         serving=Pair(serving.certificate, serving.key),
         serving_name=serving_name(node),

@@ -57,9 +57,9 @@ def _issue(directory: Path, what: Wanted) -> None:
     files += _service_account_keys(directory)
     ends = [authority.certificate.not_valid_after_utc for authority in authorities.values()]
     for leaf in what.certificates:
-        made = make_leaf(authorities[leaf.authority], leaf, now)
-        files += _pair(directory / leaf.name, made.key, made.certificate)
-        ends.append(made.not_after)
+        issued = make_leaf(authorities[leaf.authority], leaf, now)
+        files += _pair(directory / leaf.name, issued.key, issued.certificate)
+        ends.append(issued.not_after)
     write_all(files)
     for name in certificates.OBSOLETE_FILES:
         (directory / name).unlink(missing_ok=True)
@@ -129,21 +129,21 @@ def make_leaf(authority: _Authority, what: Certificate, now: datetime.datetime) 
         builder = builder.add_extension(
             x509.SubjectAlternativeName([general_name(host) for host in what.hosts]), critical=False
         )
-    made = builder.sign(authority.key, hashes.SHA256())
-    return _Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
+    certificate = builder.sign(authority.key, hashes.SHA256())
+    return _Leaf(certificate.public_bytes(serialization.Encoding.PEM), _pem(key), certificate.not_valid_after_utc)
 
 
 def self_signed(what: Certificate, now: datetime.datetime) -> _Leaf:
     """Issue a certificate of a server, signed with its own key, as a kubelet's."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, what.common_name)])
-    made = (
+    certificate = (
         _builder(name, name, key, now, certificates.LEAF_DAYS)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectAlternativeName([general_name(host) for host in what.hosts]), critical=False)
         .sign(key, hashes.SHA256())
     )
-    return _Leaf(made.public_bytes(serialization.Encoding.PEM), _pem(key), made.not_valid_after_utc)
+    return _Leaf(certificate.public_bytes(serialization.Encoding.PEM), _pem(key), certificate.not_valid_after_utc)
 
 
 def _builder(
@@ -193,11 +193,11 @@ def _service_account_keys(directory: Path) -> list[WholeFile]:
     if certificates.whole(private) and certificates.whole(public):
         return []
     form = serialization.PublicFormat.SubjectPublicKeyInfo
-    key, made = _private_key(private), []
+    key, files = _private_key(private), []
     if key is None:
         key = ec.generate_private_key(ec.SECP256R1())
-        made.append(WholeFile(private, _pem(key)))
-    return [*made, WholeFile(public, key.public_key().public_bytes(serialization.Encoding.PEM, form), 0o644)]
+        files.append(WholeFile(private, _pem(key)))
+    return [*files, WholeFile(public, key.public_key().public_bytes(serialization.Encoding.PEM, form), 0o644)]
 
 
 def _private_key(path: Path) -> Key | rsa.RSAPrivateKey | None:

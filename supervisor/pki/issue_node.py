@@ -30,15 +30,15 @@ def issue(pki: Path, node: str, server: str) -> NodeConfig:
         raise PkiFailed(f"no CA that is whole and good for a while lies in {pki}; start the plane once")
     user = Certificate("client", USER + node, NODES)
     serving = Certificate("serving", USER + node, NODES, hosts=(serving_name(node),))
-    made = [make_leaf(authority, leaf, now) for leaf in (user, serving)]
+    leaves = [make_leaf(authority, leaf, now) for leaf in (user, serving)]
     return NodeConfig(
         server=server,
         node=node,
         ca=(pki / "ca.crt").read_bytes(),
-        client=Pair(made[0].certificate, made[0].key),
-        serving=Pair(made[1].certificate, made[1].key),
+        client=Pair(leaves[0].certificate, leaves[0].key),
+        serving=Pair(leaves[1].certificate, leaves[1].key),
         serving_name=serving_name(node),
-        not_after=min(leaf.not_after for leaf in made).timestamp(),
+        not_after=min(leaf.not_after for leaf in leaves).timestamp(),
     )
 
 

@@ -38,6 +38,6 @@ def issue(pki: Path, what: Certificate, server: str) -> KubeconfigAccess:
     authority = load_authority(pki, now)
     if authority is None:
         raise PkiFailed(f"no CA that is whole and good for a while lies in {pki}; start the plane once")
-    made = make_leaf(authority, what, now)
+    leaf = make_leaf(authority, what, now)
     ca = (pki / "ca.crt").read_bytes()
-    return KubeconfigAccess(server=server, user=what.common_name, ca=ca, certificate=made.certificate, key=made.key)
+    return KubeconfigAccess(server=server, user=what.common_name, ca=ca, certificate=leaf.certificate, key=leaf.key)

@@ -25,7 +25,7 @@ from supervisor.startup.prepared import Prepared, SettingsLock
 def orphaned(root: Path) -> dict[Path, int]:
     """Return the roots with containers that run without a plane: this one, and those of its further nodes."""
     roots = [root, *sorted(root.glob("nodes/*"))]
-    return {found: count for found in roots if (count := leftovers.orphaned_containers(found))}
+    return {path: count for path in roots if (count := leftovers.orphaned_containers(path))}
 
 
 def take_over(where: Layout) -> None:

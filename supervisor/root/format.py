@@ -29,10 +29,10 @@ OWN = Format(1, "0.1.0")
 
 def check_format(root: Path) -> None:
     """Raise RootTooNew if only a newer program reads this root, and RootUnusable if its format is unreadable."""
-    found = _read(root / NAME) or OWN
-    if found.format > OWN.format:
+    saved = _read(root / NAME) or OWN
+    if saved.format > OWN.format:
         raise RootTooNew(
-            f"{root} has format {found.format}, this program reads up to {OWN.format}: start nodeplane {found.since!r} "
+            f"{root} has format {saved.format}, this program reads up to {OWN.format}: start nodeplane {saved.since!r} "
             "or newer on it, or use another --root"
         )
 

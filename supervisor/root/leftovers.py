@@ -59,12 +59,12 @@ def orphaned_containers(root: Path) -> int:
 
     A process that took the pid of a shim counts as one.
     """
-    found = 0
+    count = 0
     for started in root.glob("runtime/shims/*/started.json"):
         with suppress(OSError, *UNREADABLE):
             shim = msgspec.json.decode(read_bounded(started), type=_Started).shim
-            found += not (started.parent / "exit.json").exists() and Path(f"/proc/{shim}").exists()
-    return found
+            count += not (started.parent / "exit.json").exists() and Path(f"/proc/{shim}").exists()
+    return count
 
 
 class _Started(msgspec.Struct):

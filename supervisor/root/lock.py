@@ -71,12 +71,12 @@ class SupervisorLocks:
 
 def supervisors(run_dir: Path) -> dict[str, int]:
     """Return name and pid of every running supervisor below this root."""
-    found = {}
+    pids = {}
     for path in sorted(run_dir.glob(f"{ROOT_NAME}*.pid")):
         if is_locked(path):
             with suppress(OSError, ValueError):
-                found[path.name.removesuffix(".pid")] = int(path.read_text())
-    return found
+                pids[path.name.removesuffix(".pid")] = int(path.read_text())
+    return pids
 
 
 def _is_at(path: Path, descriptor: int) -> bool:

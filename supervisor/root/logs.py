@@ -55,10 +55,10 @@ def tail(path: Path, lines: int) -> list[str]:
     try:
         with path.open("rb") as file:
             file.seek(max(0, file.seek(0, os.SEEK_END) - END))
-            found = file.read().decode(errors="replace").splitlines()
+            last_lines = file.read().decode(errors="replace").splitlines()
     except OSError:
         return []
-    return [_shown(line) for line in found[-lines:]]
+    return [_shown(line) for line in last_lines[-lines:]]
 
 
 def last_line(path: Path, since: int = 0) -> str:

@@ -47,12 +47,12 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def size(args: argparse.Namespace) -> int:
     """Print what the load needs; return 1 if it does not fit."""
     load = SizeLoad(**{name: getattr(args, name) for name in SizeLoad.__struct_fields__})
-    found = needs(load)
+    size_needs = needs(load)
     if args.output == "json":
-        print_json(found)
+        print_json(size_needs)
     else:
-        show(*parts(found))
-    return 0 if found.fits else 1
+        show(*parts(size_needs))
+    return 0 if size_needs.fits else 1
 
 
 def load_table() -> list[str]:

@@ -191,9 +191,9 @@ def process_memory(load: SizeLoad, process: str, watches: float = 0.0, changes: 
         devices = 0.0
         count += load.nodes + slices(load)
         size += load.nodes * LEASE_BYTES + int(load.devices * FIGURES["device in a slice"].value)
-    found = costs.ALONE_KB[process].value * KIB + bytes_for(costs.OBJECTS[process], size, count)
-    found += devices + watches * FIGURES["watch"].value
-    return int(found + _changes_memory(load, process, changes))
+    memory = costs.ALONE_KB[process].value * KIB + bytes_for(costs.OBJECTS[process], size, count)
+    memory += devices + watches * FIGURES["watch"].value
+    return int(memory + _changes_memory(load, process, changes))
 
 
 def _changes_memory(load: SizeLoad, process: str, changes: float | None) -> float:
@@ -257,9 +257,9 @@ def _machines(load: SizeLoad, processes: int) -> int:
 
 
 def _processes(load: SizeLoad, processes: int, machines: int) -> Iterator[ProcessNeed]:
-    each = api_cores(load, processes)
+    cores = api_cores(load, processes)
     memory = process_memory(load, "apiserver", load.watchers / processes)
-    yield _need("apiserver", processes, each, memory)
+    yield _need("apiserver", processes, cores, memory)
     yield _need("watchcache", machines, watchcache_cores(load), process_memory(load, "watchcache"))
     leads, follows = scheduler_cores(load), scheduler_cores(load, leads=False)
     memory = process_memory(load, "scheduler")

@@ -35,15 +35,15 @@ def prepare_joined(options: PlaneOptions, group: str, name: str) -> Prepared:
     _check_flags(options, group, where)
     from supervisor.startup import preflight
 
-    found = read_node_config(Path(options.join) if options.join else where.node_kubeconfig, options.node_ip)
-    if options.node_name and options.node_name != found.node:
-        raise UsageError(f"--node-name {options.node_name}, but the file is for node {found.node}; give one of them")
-    named = msgspec.structs.replace(options, node_name=found.node)
-    settings = settings_of(named, urlsplit(found.server).port or 443)
-    warning = preflight.check(found, _own_id(where))
+    config = read_node_config(Path(options.join) if options.join else where.node_kubeconfig, options.node_ip)
+    if options.node_name and options.node_name != config.node:
+        raise UsageError(f"--node-name {options.node_name}, but the file is for node {config.node}; give one of them")
+    named = msgspec.structs.replace(options, node_name=config.node)
+    settings = settings_of(named, urlsplit(config.server).port or 443)
+    warning = preflight.check(config, _own_id(where))
     if warning:
         print(f"nodeplane: {warning}", file=sys.stderr, flush=True)
-    return prepare_node(joined_settings(settings, found), name, lambda: write_node_files(where, found))
+    return prepare_node(joined_settings(settings, config), name, lambda: write_node_files(where, config))
 
 
 def prepare_node(settings: Settings, name: str, write_files: Callable[[], None]) -> Prepared:

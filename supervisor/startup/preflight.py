@@ -127,9 +127,9 @@ def _call(what: NodeConfig, tls: ssl.SSLContext, method: str, path: str, body: A
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)
         answer = connection.getresponse()
-        found = read_json(answer.read(1 << 20) or b"{}")
+        decoded = read_json(answer.read(1 << 20) or b"{}")
         now = parsedate_to_datetime(answer.headers["Date"]) if answer.headers["Date"] else datetime.now(UTC)
-        return _ApiAnswer(answer.status, found if isinstance(found, dict) and answer.status < 400 else {}, now)
+        return _ApiAnswer(answer.status, decoded if isinstance(decoded, dict) and answer.status < 400 else {}, now)
     finally:
         connection.close()
 

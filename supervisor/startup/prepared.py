@@ -48,9 +48,9 @@ def _socket(host: str) -> socket.socket:
     """Make a socket as the API processes do: one of IPv6 does not accept IPv4."""
     if ":" not in host:
         return socket.socket()
-    made = socket.socket(socket.AF_INET6)
-    made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-    return made
+    sock = socket.socket(socket.AF_INET6)
+    sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    return sock
 
 
 def _bind(host: str, port: int) -> socket.socket:

@@ -132,14 +132,14 @@ class Api:
         answer = connection.getresponse()
         body = answer.read(MAX_ANSWER)
         try:
-            found = read_json_object(body or b"{}")
+            decoded = read_json_object(body or b"{}")
         except msgspec.DecodeError:
             raise ApiError(
                 answer.status, "", f"the answer is no JSON object ({answer.status} {answer.reason})"
             ) from None
         if answer.status >= 400:
-            raise ApiError(answer.status, str(found.get("reason", "")), str(found.get("message", answer.reason)))
-        return found
+            raise ApiError(answer.status, str(decoded.get("reason", "")), str(decoded.get("message", answer.reason)))
+        return decoded
 
 
 def _base(version: str) -> str:

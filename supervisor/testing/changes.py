@@ -46,15 +46,15 @@ class SavedFiles:
             sleep(TOGETHER_S)
 
     def _scan(self) -> State:
-        found: State = {}
+        state: State = {}
         for path, entry in self._files():
             if (entry.st_dev, entry.st_ino) in self._outputs:
                 continue
-            found[path] = (entry.st_mtime_ns, entry.st_size)
-            if len(found) > MOST_FILES:
+            state[path] = (entry.st_mtime_ns, entry.st_size)
+            if len(state) > MOST_FILES:
                 places = ", ".join(self._paths)
                 raise UsageError(f"below {places} are more than {MOST_FILES} files; give paths: --watch src tests")
-        return found
+        return state
 
     def _files(self) -> Iterator[tuple[str, os.stat_result]]:
         left = [path for path in self._paths if os.path.isdir(path)]

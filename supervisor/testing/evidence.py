@@ -37,9 +37,9 @@ def evidence(where: Layout) -> dict[str, str]:
     with ThreadPoolExecutor(len(REPORTS) + 1) as pool:
         events = pool.submit(_events, where)
         outputs = {name: pool.submit(_output, where, words) for name, words in REPORTS.items()}
-        found = {name: output.result() for name, output in outputs.items()}
-        found["events"] = events.result()
-    return found
+        answers = {name: output.result() for name, output in outputs.items()}
+        answers["events"] = events.result()
+    return answers
 
 
 def _output(where: Layout, words: tuple[str, ...]) -> str:

@@ -89,10 +89,10 @@ class Run:
 
     def _keep(self, reason: str) -> None:
         """Retain logs, status and events of the plane, and nothing else of its root: it has keys."""
-        found = evidence(self._plane.layout) if self._plane.runs() else {}
+        answers = evidence(self._plane.layout) if self._plane.runs() else {}
         try:
             self._kept = self._kept or tempfile.mkdtemp(prefix=f"{self._plane.root.name}-logs-", dir=SHORT)
-            write_evidence(self._plane.root, found, Path(self._kept))
+            write_evidence(self._plane.root, answers, Path(self._kept))
         except (OSError, shutil.Error) as error:  # the exit code of the command counts
             print(f"nodeplane: {reason}; logs of the plane were not kept: {error}", file=sys.stderr)
         else:

@@ -98,9 +98,9 @@ class WatchRun(Run):
     def _saved(self) -> str:
         if time.monotonic() < self._next_poll:
             return ""
-        found = self._changes.found()
+        saved = self._changes.found()
         self._next_poll = time.monotonic() + POLL_S
-        return found
+        return saved
 
     def _wait_saved(self) -> str:
         """Return the file that was saved; empty after a signal."""

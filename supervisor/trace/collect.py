@@ -103,8 +103,8 @@ async def _known(
 async def _of_pods(
     collectors: Sequence[SpanSource], uids: Iterable[str], silent: tuple[str, ...]
 ) -> tuple[list[Span], tuple[str, ...]]:
-    found = await ask_nodes(collector.pod(uid, silent) for collector in collectors for uid in uids)
-    return [span for collected in found for span in collected.spans], tuple(sorted({*silent, *_silent_of(found)}))
+    answers = await ask_nodes(collector.pod(uid, silent) for collector in collectors for uid in uids)
+    return [span for collected in answers for span in collected.spans], tuple(sorted({*silent, *_silent_of(answers)}))
 
 
 async def ask_nodes(asking: Iterable[Awaitable[Collected]]) -> list[Collected]:
@@ -120,8 +120,8 @@ async def ask_nodes(asking: Iterable[Awaitable[Collected]]) -> list[Collected]:
 
 def mirror_of(spans: Iterable[Span]) -> str:
     """Return the name of a pod that a node created to mirror a static pod; empty for other pods."""
-    made = (s for s in spans if s.name == "create" and s.attributes.get("user", "").startswith(NODE_USER))
-    return next((span.attributes.get(POD, "") for span in made), "")
+    create_spans = (s for s in spans if s.name == "create" and s.attributes.get("user", "").startswith(NODE_USER))
+    return next((span.attributes.get(POD, "") for span in create_spans), "")
 
 
 def _silent_of(found: Iterable[Collected]) -> tuple[str, ...]:
@@ -147,11 +147,11 @@ async def _uids(collectors: Sequence[SpanSource], pod: str) -> tuple[tuple[str, 
 
     Beside them the processes that did not answer.
     """
-    found = await ask_nodes(collector.text(pod) for collector in collectors)
-    named = [span for collected in found for span in collected.spans if span.attributes.get(POD) == pod]
+    answers = await ask_nodes(collector.text(pod) for collector in collectors)
+    named = [span for collected in answers for span in collected.spans if span.attributes.get(POD) == pod]
     if not named:
         raise UsageError(f"no process has seen a pod {pod}; give -n NAMESPACE, or its uid if it was deleted long ago")
-    return newest(named), _silent_of(found)
+    return newest(named), _silent_of(answers)
 
 
 def newest(named: Iterable[Span]) -> tuple[str, ...]:

@@ -109,11 +109,11 @@ def _diff(args: argparse.Namespace) -> int:
         raise UsageError("--diff compares what was recorded: it does not follow")
     traces = [read_trace(Path(source)) if source.endswith(".json") else _trace(args, source) for source in args.diff]
     a, b = traces
-    found = compare(a.pod, a.rows, b.pod, b.rows)
+    comparison = compare(a.pod, a.rows, b.pod, b.rows)
     if args.output == "json":
-        print_json(found)
+        print_json(comparison)
     else:
-        show(found.summary, f"A is {a.pod}, B is {b.pod}; compared is the {found.of}", table(found))
+        show(comparison.summary, f"A is {a.pod}, B is {b.pod}; compared is the {comparison.of}", table(comparison))
     for trace in traces:
         _warn(trace)
     return 0

@@ -32,6 +32,6 @@ class RecordedSpans:
         return self._found(text, lambda span: text in span.name or text in span.attributes.values())
 
     def _found(self, text: str, matches: Any) -> Collected:
-        found = self._recording.entries((names.SPANS,), self._at_ms, holds=text.encode(errors="replace"))
-        spans = (convert(entry.value, Span) for entry, _ in found)
+        entries = self._recording.entries((names.SPANS,), self._at_ms, holds=text.encode(errors="replace"))
+        spans = (convert(entry.value, Span) for entry, _ in entries)
         return Collected([span for span in spans if matches(span)], 0, ())

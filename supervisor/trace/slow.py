@@ -39,8 +39,8 @@ def slowest(steps: Sequence[Row]) -> tuple[str, int]:
         return "", 0
     leaves = leaves_of(steps, window)
     parts = [(row.duration_ns, f"step {_name_of(row)}") for row in leaves]
-    found = [(gap.length_ns, gap_name(gap)) for gap in gaps_of(leaves, window[0])]
-    return max((*found, *parts), key=lambda part: part[0])[::-1]
+    gaps = [(gap.length_ns, gap_name(gap)) for gap in gaps_of(leaves, window[0])]
+    return max((*gaps, *parts), key=lambda part: part[0])[::-1]
 
 
 def leaves_of(steps: Sequence[Row], window: tuple[int, int]) -> list[Row]:

@@ -41,13 +41,13 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError("--at is a time of a recording; give --replay FILE, too")
     if args.replay:
         recording = opened(args.replay)
-        found = asyncio.run(diagnose_recorded(recording, time_in(recording, args.at), target))
+        diagnosis = asyncio.run(diagnose_recorded(recording, time_in(recording, args.at), target))
     else:
-        found = asyncio.run(diagnose(layout_from(args), target, args.kubeconfig))
+        diagnosis = asyncio.run(diagnose(layout_from(args), target, args.kubeconfig))
     if args.output == "json":
-        print_json(found)
+        print_json(diagnosis)
     else:
-        show("\n".join(line.replace("\n", "\\n") for line in lines(found)))
+        show("\n".join(line.replace("\n", "\\n") for line in lines(diagnosis)))
     return 0
 
 

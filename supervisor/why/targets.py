@@ -32,8 +32,8 @@ async def _device(sources: Sources, target: WhyTarget) -> Diagnosis:
 
 
 async def _claim(sources: Sources, target: WhyTarget) -> Diagnosis:
-    found = await gather_claim(sources, target.namespace, target.name)
-    return _diagnosis(f"claim/{found.key}", diagnose_claim(found))
+    evidence = await gather_claim(sources, target.namespace, target.name)
+    return _diagnosis(f"claim/{evidence.key}", diagnose_claim(evidence))
 
 
 async def _node(sources: Sources, target: WhyTarget) -> Diagnosis:
@@ -41,8 +41,8 @@ async def _node(sources: Sources, target: WhyTarget) -> Diagnosis:
 
 
 async def _plugin(sources: Sources, target: WhyTarget) -> Diagnosis:
-    found = await gather_plugin(sources, target.name)
-    finding = diagnose_driver(found) if isinstance(found, DriverEvidence) else diagnose_plugin(found)
+    evidence = await gather_plugin(sources, target.name)
+    finding = diagnose_driver(evidence) if isinstance(evidence, DriverEvidence) else diagnose_plugin(evidence)
     return _diagnosis(f"plugin/{target.name}", finding)
 
 

@@ -86,10 +86,10 @@ def is_sound(raw: bytes, custom: bool) -> bool:
         if custom:
             _sound(raw)
             return True
-        found = _sound_parts(raw)
+        parts = _sound_parts(raw)
     except msgspec.DecodeError:
         return False
-    return all(bytes(memoryview(part)[:1]) == b"{" for part in (found.spec, found.status))
+    return all(bytes(memoryview(part)[:1]) == b"{" for part in (parts.spec, parts.status))
 
 
 class Stored:

@@ -175,7 +175,7 @@ def names_by_group(rows: tuple[Served, ...]) -> dict[str, Taken]:
     for row in rows:
         names = Names(row.plural, row.singular, row.kind, row.list_kind, row.short_names)
         groups.setdefault(row.group, []).append(names)
-    return {group: taken(each) for group, each in groups.items()}
+    return {group: taken(group_names) for group, group_names in groups.items()}
 
 
 def _uncached(key: str) -> Stored | None:

@@ -206,7 +206,11 @@ class Replica:
         """Return the snapshot without unreadable objects. Those the replica holds are known to be sound."""
         self.corrupt.keep(snapshot.stored)
         objects = snapshot.stored.items()
-        sound = {key: each for key, each in objects if same(self.objects.get(key), each) or self.corrupt.readable(each)}
+        sound = {
+            key: stored
+            for key, stored in objects
+            if same(self.objects.get(key), stored) or self.corrupt.readable(stored)
+        }
         return replace(snapshot, stored=sound)
 
     def _fill(self, snapshot: Snapshot, mark: int) -> None:

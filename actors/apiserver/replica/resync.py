@@ -59,7 +59,7 @@ def changes_between(held: Objects, now: dict[str, Stored], mark: int) -> list[Ch
     """Return the changes between unrelated states: deletions at revision `mark`, then the others by revision."""
     gone = [Change(obj.key, mark, obj, None) for obj in held.below("") if obj.key not in now]
     other = [stored for stored in now.values() if not same(held.get(stored.key), stored)]
-    return gone + [Change(each.key, each.rv, held.get(each.key), each) for each in sorted(other, key=lambda s: s.rv)]
+    return gone + [Change(new.key, new.rv, held.get(new.key), new) for new in sorted(other, key=lambda s: s.rv)]
 
 
 def same(held: Stored | None, stored: Stored) -> bool:

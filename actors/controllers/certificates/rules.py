@@ -74,14 +74,14 @@ def _names(request: "x509.CertificateSigningRequest") -> SubjectNames:
     from cryptography import x509
 
     try:
-        found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return SubjectNames()
     return SubjectNames(
-        dns=tuple(found.get_values_for_type(x509.DNSName)),
-        ips=tuple(str(ip) for ip in found.get_values_for_type(x509.IPAddress)),
-        emails=tuple(found.get_values_for_type(x509.RFC822Name)),
-        uris=tuple(found.get_values_for_type(x509.UniformResourceIdentifier)),
+        dns=tuple(names.get_values_for_type(x509.DNSName)),
+        ips=tuple(str(ip) for ip in names.get_values_for_type(x509.IPAddress)),
+        emails=tuple(names.get_values_for_type(x509.RFC822Name)),
+        uris=tuple(names.get_values_for_type(x509.UniformResourceIdentifier)),
     )
 
 
@@ -152,11 +152,11 @@ def approvals(csr: Object, wanted: Certificate) -> list[tuple[str, str]]:
         check_kubelet_client(wanted, usages_of(csr))
     except RequestInvalid:
         return []
-    found = [("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")]
+    subresources = [("nodeclient", "Auto approving kubelet client certificate after SubjectAccessReview.")]
     if spec.get("username") == wanted.common_name:
         text = "Auto approving self kubelet client certificate after SubjectAccessReview."
-        found.insert(0, ("selfnodeclient", text))
-    return found
+        subresources.insert(0, ("selfnodeclient", text))
+    return subresources
 
 
 def usages_of(csr: Object) -> frozenset[str]:
@@ -188,7 +188,7 @@ def certificate_of(csr: Object) -> str:
 def removal_time(csr: Object, ends: float | None = None) -> float | None:
     """Return the Unix time at which a request is removed; `ends`: when its certificate expires."""
     times = [ends] if ends is not None else []
-    decided = [each for each in conditions_of(csr) if each.get("type") in (APPROVED, DENIED, FAILED)]
+    decided = [decision for decision in conditions_of(csr) if decision.get("type") in (APPROVED, DENIED, FAILED)]
     for condition in decided:
         if (updated := _time(condition.get("lastUpdateTime"))) is not None:
             times.append(updated + DECIDED_S)
@@ -205,5 +205,5 @@ def _time(stamp: object) -> float | None:
 
 
 def _spec(csr: Object) -> Object:
-    found = csr.get("spec")
-    return found if isinstance(found, dict) else {}
+    spec = csr.get("spec")
+    return spec if isinstance(spec, dict) else {}

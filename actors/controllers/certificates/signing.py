@@ -39,8 +39,8 @@ def sign(csr: Object, ca: Path, key: Path, now: datetime.datetime) -> str:
         raise SigningFailed("the CA's key is neither ECDSA nor RSA")
     if authority.not_valid_after_utc <= now:
         raise SigningFailed("the CA has expired")
-    made = _builder(csr, authority, now).sign(signer, hashes.SHA256())
-    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+    certificate = _builder(csr, authority, now).sign(signer, hashes.SHA256())
+    return base64.b64encode(certificate.public_bytes(serialization.Encoding.PEM)).decode()
 
 
 def _builder(csr: Object, authority: "x509.Certificate", now: datetime.datetime) -> "x509.CertificateBuilder":
@@ -87,11 +87,11 @@ def _alternative_names(request: "x509.CertificateSigningRequest") -> "list[x509.
     from cryptography import x509
 
     try:
-        found = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (x509.ExtensionNotFound, ValueError):
         return []
     kinds = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceIdentifier)
-    return [each for each in found if isinstance(each, kinds)]
+    return [name for name in names if isinstance(name, kinds)]
 
 
 def _key_usage(usages: frozenset[str]) -> "x509.KeyUsage":

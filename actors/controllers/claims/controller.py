@@ -143,14 +143,14 @@ class ResourceClaimController:
             await self._process(claim)
 
     async def _make_missing(self, pod: views.Pod) -> None:
-        made = {}
+        claims = {}
         for entry in [*missing(pod), *await self._lost(pod)]:
             name = str(entry["name"])
             claim = await self._make(pod, name, str(entry["resourceClaimTemplateName"]))
             if claim:
-                made[name] = claim
-        if made:
-            body = {"metadata": {"uid": uid_of(pod)}, "status": {"resourceClaimStatuses": statuses(pod, made)}}
+                claims[name] = claim
+        if claims:
+            body = {"metadata": {"uid": uid_of(pod)}, "status": {"resourceClaimStatuses": statuses(pod, claims)}}
             with span(uid_of(pod), "publish claims"):
                 await self._client.patch(
                     PODS, name_of(pod), namespace_of(pod), body, kind="strategic", subresource="status"
@@ -215,11 +215,11 @@ class ResourceClaimController:
 
     def _usable(self, claim: views.ResourceClaim, pod: views.Pod, entry: str) -> bool:
         """Return False for a generated claim of another pod."""
-        made = any(
+        generated = any(
             claim_entry.get("name") == entry and claim_entry.get("resourceClaimTemplateName")
             for claim_entry in claim_entries(pod)
         )
-        return is_owned_by(claim, pod) if made else True
+        return is_owned_by(claim, pod) if generated else True
 
     async def _process(self, claim: views.ResourceClaim) -> None:
         """Release, deallocate and delete in one go: the events of its own writes lead to nothing more."""
@@ -285,8 +285,8 @@ class PodLookup:
             ApiError, ApiAway: The API server could not be asked.
         """
         name = str(consumer.get("name") or "")
-        found = self.has(namespace, consumer)
-        pod = self.known[f"{namespace}/{name}"] if found else await self._live(namespace, name)
+        cached = self.has(namespace, consumer)
+        pod = self.known[f"{namespace}/{name}"] if cached else await self._live(namespace, name)
         return pod is None or uid_of(pod) != str(consumer.get("uid") or "") or has_released_claims(pod)
 
     def has(self, namespace: str, consumer: views.ResourceClaimConsumerReference) -> bool:

@@ -40,7 +40,7 @@ class Kinds:
 
     def remove(self, name: str) -> Resource | None:
         resource = self._by_name.pop(name, None)
-        self._by_kind = {key: each for key, each in self._by_kind.items() if each is not resource}
+        self._by_kind = {key: known for key, known in self._by_kind.items() if known is not resource}
         return resource
 
     def known(self, name: str) -> bool:

@@ -118,23 +118,23 @@ class Collector:
         if known is not None or resource is None:
             return known or OwnerState.LIVING
         try:
-            found = await self._client.get(resource, owner.name, node.namespace if resource.namespaced else "")
+            obj = await self._client.get(resource, owner.name, node.namespace if resource.namespaced else "")
         except ApiError as error:
             if error.code == 404:
                 return OwnerState.ABSENT
             raise
-        if uid_of(found) != owner.uid:
+        if uid_of(obj) != owner.uid:
             return OwnerState.ABSENT
-        return OwnerState.WAITING if graph_node(resource, found).waiting else OwnerState.LIVING
+        return OwnerState.WAITING if graph_node(resource, obj).waiting else OwnerState.LIVING
 
     async def _live(self, node: GraphNode) -> Object | None:
         try:
-            found = await self._client.get(node.resource, node.name, node.namespace)
+            obj = await self._client.get(node.resource, node.name, node.namespace)
         except ApiError as error:
             if error.code == 404:
                 return None
             raise
-        return found if uid_of(found) == node.uid else None
+        return obj if uid_of(obj) == node.uid else None
 
     async def _delete(self, node: GraphNode, version: str, policy: str) -> None:
         await self._client.delete(

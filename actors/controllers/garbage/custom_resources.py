@@ -70,9 +70,9 @@ class CustomResourceFollower:
 
     def _leave(self, name: str) -> None:
         """Stop the informer of a definition and treat all its objects as deleted."""
-        found = self._running.pop(name, None)
-        if found is not None:
-            informer, handler, task = found
+        running = self._running.pop(name, None)
+        if running is not None:
+            informer, handler, task = running
             task.cancel()
             for obj in informer.items.values():
                 handler.on_delete(obj)

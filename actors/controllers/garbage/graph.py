@@ -143,12 +143,12 @@ class Graph:
         resource = self.resource_of(owner)
         if not can_follow(node, resource):
             return OwnerState.LIVING
-        found = self.nodes.get(owner.uid)
-        if found is None or (found.resource, found.name) != (resource, owner.name):
+        parent = self.nodes.get(owner.uid)
+        if parent is None or (parent.resource, parent.name) != (resource, owner.name):
             return None
-        if found.namespace and found.namespace != node.namespace:
+        if parent.namespace and parent.namespace != node.namespace:
             return None
-        return OwnerState.WAITING if found.waiting else OwnerState.LIVING
+        return OwnerState.WAITING if parent.waiting else OwnerState.LIVING
 
     def blocked(self, uid: str) -> bool:
         """Return True while a foreground deletion must wait for a dependent. A cycle of owners blocks nothing."""
@@ -170,15 +170,15 @@ class Graph:
 
     def _waiters(self, goal: str) -> set[str]:
         """Return `goal` and every node that waits for it, directly or through others."""
-        found, ahead = {goal}, [goal]
+        waiters, ahead = {goal}, [goal]
         while ahead:
             node = self.nodes.get(ahead.pop())
             for owner in node.owners if node is not None else ():
                 above = self.nodes.get(owner.uid)
-                if owner.blocks and owner.uid not in found and above is not None and above.waiting:
-                    found.add(owner.uid)
+                if owner.blocks and owner.uid not in waiters and above is not None and above.waiting:
+                    waiters.add(owner.uid)
                     ahead.append(owner.uid)
-        return found
+        return waiters
 
     def _waiting_owners(self, node: GraphNode) -> set[str]:
         owners = (self.nodes.get(owner.uid) for owner in node.owners)

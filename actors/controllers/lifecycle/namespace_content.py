@@ -49,22 +49,22 @@ class Remaining(msgspec.Struct):
 
     def faults(self) -> dict[str, tuple[str, str]]:
         """Return reason and message of the conditions that are True."""
-        found = {}
+        conditions = {}
         if self.errors:
             text = (
                 f"Failed to delete all resource types, {len(self.errors)} remaining: {', '.join(sorted(self.errors))}"
             )
-            found[FAILURE] = ("ContentDeletionFailed", text)
+            conditions[FAILURE] = ("ContentDeletionFailed", text)
         if self.objects:
             left = ", ".join(f"{kind} has {count} resource instances" for kind, count in sorted(self.objects.items()))
-            found[CONTENT] = ("SomeResourcesRemain", f"Some resources are remaining: {left}")
+            conditions[CONTENT] = ("SomeResourcesRemain", f"Some resources are remaining: {left}")
         if self.finalizers:
             held = ", ".join(f"{name} in {count} resource instances" for name, count in sorted(self.finalizers.items()))
-            found[FINALIZERS] = (
+            conditions[FINALIZERS] = (
                 "SomeFinalizersRemain",
                 f"Some content in the namespace has finalizers remaining: {held}",
             )
-        return found
+        return conditions
 
 
 def ending_conditions(namespace: Object, remaining: Remaining, now: str) -> list[Object] | None:
@@ -72,10 +72,10 @@ def ending_conditions(namespace: Object, remaining: Remaining, now: str) -> list
     before: list[Object] = list((namespace.get("status") or {}).get("conditions") or ())
     known: Mapping[str, Object] = {str(condition.get("type")): condition for condition in before}
     faults = remaining.faults()
-    made = [_condition(kind, faults.get(kind), known.get(kind) or {}, now) for kind in FINE]
-    if all(condition == known.get(condition["type"]) for condition in made):
+    conditions = [_condition(kind, faults.get(kind), known.get(kind) or {}, now) for kind in FINE]
+    if all(condition == known.get(condition["type"]) for condition in conditions):
         return None
-    return [*(condition for condition in before if condition.get("type") not in FINE), *made]
+    return [*(condition for condition in before if condition.get("type") not in FINE), *conditions]
 
 
 def _condition(kind: str, fault: tuple[str, str] | None, known: Object, now: str) -> Object:

@@ -38,8 +38,8 @@ def is_ready(node: views.Node) -> bool:
 def schedule_keys(node: views.Node) -> list[str]:
     """Return the keys of the NoSchedule taints that the node's conditions call for."""
     entries = (node.get("status") or {}).get("conditions") or ()
-    found = [BY_CONDITION.get((entry.get("type") or "", entry.get("status") or "")) for entry in entries]
-    keys = [key for key in found if key is not None]
+    candidates = [BY_CONDITION.get((entry.get("type") or "", entry.get("status") or "")) for entry in entries]
+    keys = [key for key in candidates if key is not None]
     return [*keys, UNSCHEDULABLE] if (node.get("spec") or {}).get("unschedulable") else keys
 
 
@@ -97,11 +97,11 @@ def eviction_time(pod: views.Pod, taints: Iterable[views.Taint]) -> tuple[float,
     """
     tolerations = (pod.get("spec") or {}).get("tolerations") or ()
     started = time_or((pod.get("status") or {}).get("startTime") or meta(pod).get("creationTimestamp"))
-    found = []
+    deadlines = []
     for taint in taints:
         key, effect = _identity(taint)
         read = Taint(key, str(taint.get("value") or ""), effect)
         borne = seconds_tolerated(read, tolerations)
         if borne is not None:
-            found.append((max(started, time_or(taint.get("timeAdded"))) + borne, taint_text(read)))
-    return min(found, default=None)
+            deadlines.append((max(started, time_or(taint.get("timeAdded"))) + borne, taint_text(read)))
+    return min(deadlines, default=None)

@@ -104,8 +104,8 @@ def healthy(pods: Iterable[Object], waiting: Mapping[str, str]) -> int:
 def stale_in(pod: Object, now: float) -> float | None:
     """Return the seconds until DisruptionTarget of a pod that nobody deletes is stale; None if it cannot be."""
     status = pod.get("status") or {}
-    found = (condition for condition in status.get("conditions") or () if condition.get("type") == TARGET)
-    held = next((condition for condition in found if condition.get("status") == "True"), None)
+    targets = (condition for condition in status.get("conditions") or () if condition.get("type") == TARGET)
+    held = next((condition for condition in targets if condition.get("status") == "True"), None)
     if held is None or terminating(pod) or is_finished(pod) or held.get("reason") == BY_KUBELET:
         return None
     return max(0.0, time_or(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
@@ -134,8 +134,13 @@ def failed_status(budget: Object, pods: Iterable[Object], fault: str, now: float
     status = {name: value for name, value in (budget.get("status") or {}).items() if name != "disruptedPods"}
     waiting = disrupted(budget, pods, now)
     observed = status.get("observedGeneration") or 0
-    made = conditions(budget, (ALLOWED, SYNC_FAILED, fault), observed, now)
-    return {**status, **({"disruptedPods": waiting} if waiting else {}), "disruptionsAllowed": 0, "conditions": made}
+    new_conditions = conditions(budget, (ALLOWED, SYNC_FAILED, fault), observed, now)
+    return {
+        **status,
+        **({"disruptedPods": waiting} if waiting else {}),
+        "disruptionsAllowed": 0,
+        "conditions": new_conditions,
+    }
 
 
 def conditions(budget: Object, wanted: tuple[str, str, str], generation: int, now: float) -> list[Object]:

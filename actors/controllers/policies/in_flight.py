@@ -56,7 +56,9 @@ class _Expiring:
         return {name: amount for name, amount in missing.items() if amount > ZERO}
 
     def total(self, now: float) -> Amounts:
-        return {name: sum((each for _, each in held), ZERO) for name in self._held if (held := self._live(name, now))}
+        return {
+            name: sum((amount for _, amount in held), ZERO) for name in self._held if (held := self._live(name, now))
+        }
 
     def next_expiry(self) -> float | None:
         return min((held[0][0] for held in self._held.values() if held), default=None)

@@ -138,7 +138,9 @@ class QuotaController:
             return
         wanted = sorted(self._wanted[namespace_of(quota)][key])
         sources = {resource: self._source(resource) for resource in wanted}
-        served = {name: each for name, each in sources.items() if each is not None and not each.unserved.is_set()}
+        served = {
+            name: source for name, source in sources.items() if source is not None and not source.unserved.is_set()
+        }
         if not all(informer.synced and not informer.failure for informer in served.values()):
             self._work.put_later(work, UNSYNCED_S)  # what a broken watch hides must not be given back
             return
@@ -175,8 +177,8 @@ class QuotaController:
         used, usage = self._used.get((resource, namespace)), evaluator_of(resource).usage
         if used is None:
             prefix = f"{namespace}/"
-            found = {name_of(o): (o, usage(o)) for key, o in informer.items.items() if key.startswith(prefix)}
-            used = self._used[resource, namespace] = Used(found)
+            by_name = {name_of(o): (o, usage(o)) for key, o in informer.items.items() if key.startswith(prefix)}
+            used = self._used[resource, namespace] = Used(by_name)
         for obj, amounts in used.by_name.values():
             yield obj, usage(obj) if terminating(obj) else amounts
 

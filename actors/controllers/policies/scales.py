@@ -45,15 +45,15 @@ class Scales:
             raise _no_controllers(pod)
         if resource not in PLAIN:
             return await self._subresource(resource, owner, pod)
-        found = await self._read(resource, str(owner.get("name")), pod)
-        if found is None or uid_of(found) != owner.get("uid"):
+        workload = await self._read(resource, str(owner.get("name")), pod)
+        if workload is None or uid_of(workload) != owner.get("uid"):
             raise _no_controllers(pod)
-        above = controller_of(found) if resource is REPLICASETS else None
+        above = controller_of(workload) if resource is REPLICASETS else None
         if above is not None and above.get("kind") == DEPLOYMENTS.kind:
-            found = await self._read(DEPLOYMENTS, str(above.get("name")), pod)
-            if found is None or uid_of(found) != above.get("uid"):
+            workload = await self._read(DEPLOYMENTS, str(above.get("name")), pod)
+            if workload is None or uid_of(workload) != above.get("uid"):
                 raise _no_controllers(pod)
-        return uid_of(found), _replicas(found)
+        return uid_of(workload), _replicas(workload)
 
     async def _subresource(self, resource: Resource, owner: views.OwnerReference, pod: Object) -> tuple[str, int]:
         name = str(owner.get("name"))

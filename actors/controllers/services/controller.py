@@ -142,11 +142,11 @@ class EndpointSliceController:
             name_of(endpoint_slice): endpoint_slice
             for endpoint_slice in (desired_slices(service, pods) if service is not None else ())
         }
-        for name, each in wanted.items():
+        for name, desired in wanted.items():
             if name not in known:
-                await self._create(each)
-            elif differs(known[name], each):
-                await self._update(known[name], each)
+                await self._create(desired)
+            elif differs(known[name], desired):
+                await self._update(known[name], desired)
         for name in known.keys() - wanted.keys():
             await self._delete(known[name])
 

@@ -47,9 +47,9 @@ def selects(service: Object, pod: Object) -> bool:
 
 def desired_slices(service: Object, pods: Iterable[Object]) -> list[Object]:
     """Return the slices of a service that selects pods, one without endpoints for a family that has none."""
-    found: list[Object] = []
+    slices: list[Object] = []
     if selector_of(service) is None:
-        return found
+        return slices
     members = sorted((pod for pod in pods if selects(service, pod) and _counts(pod)), key=name_of)
     for family in (service.get("spec") or {}).get("ipFamilies") or ["IPv4"]:
         by_ports: dict[bytes, list[Object]] = {}
@@ -59,8 +59,8 @@ def desired_slices(service: Object, pods: Iterable[Object]) -> list[Object]:
                 by_ports.setdefault(ports, []).append(_endpoint(service, pod, address))
         for ports, endpoints in sorted(by_ports.items()) or [(b"[]", [])]:
             chunks = range(0, max(1, len(endpoints)), MAX_ENDPOINTS)
-            found += [_slice(service, family, ports, at, endpoints[at : at + MAX_ENDPOINTS]) for at in chunks]
-    return found
+            slices += [_slice(service, family, ports, at, endpoints[at : at + MAX_ENDPOINTS]) for at in chunks]
+    return slices
 
 
 def differs(known: Object, wanted: Object) -> bool:
@@ -87,14 +87,14 @@ def _family(ip: str) -> str:
 
 def _ports(service: Object, pod: Object) -> list[dict[str, Any]]:
     """Return the ports as this pod has them; a named target that it lacks is left out."""
-    found = []
+    ports = []
     for port in (service.get("spec") or {}).get("ports") or ():
         target, protocol = port.get("targetPort") or port.get("port"), port.get("protocol") or "TCP"
         number = _named(pod, target, protocol) if isinstance(target, str) else target
         if number:
             app = {"appProtocol": port["appProtocol"]} if port.get("appProtocol") else {}
-            found.append({"name": port.get("name") or "", "port": number, "protocol": protocol, **app})
-    return found
+            ports.append({"name": port.get("name") or "", "port": number, "protocol": protocol, **app})
+    return ports
 
 
 def _named(pod: Object, name: str, protocol: str) -> int | None:

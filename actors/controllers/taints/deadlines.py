@@ -34,8 +34,12 @@ def device_ids(claim: views.ResourceClaim) -> list[tuple[DeviceId, tuple[Tolerat
 
 
 def _tolerations(result: Mapping[str, object]) -> tuple[Toleration, ...]:
-    found = result.get("tolerations")
-    return tuple(each for each in found if isinstance(each, dict)) if isinstance(found, list) else ()
+    tolerations = result.get("tolerations")
+    return (
+        tuple(toleration for toleration in tolerations if isinstance(toleration, dict))
+        if isinstance(tolerations, list)
+        else ()
+    )
 
 
 def selects(rule: TaintRule, device: DeviceId) -> bool:
@@ -65,11 +69,11 @@ class EvictionDeadlines:
 
         Each claim comes with a flag: True if it was generated for this pod, which must then own it.
         """
-        found = [each for claim, made in claims if _uses(pod, claim, made) for each in self._of_claim(claim, now)]
-        if not found:
+        deadlines = [each for claim, made in claims if _uses(pod, claim, made) for each in self._of_claim(claim, now)]
+        if not deadlines:
             return None
-        at, cause = min(found, key=lambda each: each[0])
-        return Deadline(at, frozenset(each["rule"] for _, each in found if "rule" in each), cause)
+        at, cause = min(deadlines, key=lambda each: each[0])
+        return Deadline(at, frozenset(each["rule"] for _, each in deadlines if "rule" in each), cause)
 
     def _of_claim(self, claim: views.ResourceClaim, now: float) -> Iterator[tuple[float, dict[str, str]]]:
         for device, tolerated in device_ids(claim):

@@ -60,10 +60,10 @@ class DeviceUsers:
     def claims_of(self, pod: views.Pod) -> Iterator[tuple[views.ResourceClaim, bool]]:
         """Yield each existing claim of the pod, with True if it was generated from a template for this pod."""
         templates = {str(entry.get("name")) for entry in claim_entries(pod) if is_from_template(entry)}
-        made = {name for entry, name in claim_names(pod).items() if entry in templates}
+        generated = {name for entry, name in claim_names(pod).items() if entry in templates}
         for name in used_claims(pod):
             if claim := self.claims.get(f"{namespace_of(pod)}/{name}"):
-                yield claim, name in made
+                yield claim, name in generated
 
     def _pods_of(self, claim: views.ResourceClaim) -> set[str]:
         namespace = namespace_of(claim)

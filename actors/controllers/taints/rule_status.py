@@ -113,10 +113,10 @@ class RuleStatusWriter:
         self._written: dict[str, float] = {}
 
     def forget(self, name: str) -> None:
-        found = self.known.pop(name, None)
-        if found is not None:
-            self._written.pop(found[0].uid, None)
-            self._evictions.pop(found[0].uid, None)
+        entry = self.known.pop(name, None)
+        if entry is not None:
+            self._written.pop(entry[0].uid, None)
+            self._evictions.pop(entry[0].uid, None)
 
     def evicted(self, rules: Iterable[str]) -> None:
         for name in rules:

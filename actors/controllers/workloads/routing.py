@@ -42,19 +42,19 @@ class Router:
 
     def add(self, resource: Resource, tools: Tools) -> WorkloadController:
         """Make the controller of a kind; its `items` are set by the caller."""
-        made: WorkloadController
+        controller: WorkloadController
         if resource is DEPLOYMENTS:
-            made = DeploymentController(tools, self.pods, self.sets)
+            controller = DeploymentController(tools, self.pods, self.sets)
         elif resource is REPLICASETS:
-            made = ReplicaSetController(tools, self.pods, self.sets)
+            controller = ReplicaSetController(tools, self.pods, self.sets)
         elif resource is REPLICATIONCONTROLLERS:
-            made = ReplicationControllerController(tools, self.pods, self.sets)
+            controller = ReplicationControllerController(tools, self.pods, self.sets)
         elif resource is DAEMONSETS:
-            made = DaemonSetController(tools, self.pods, self.revisions, self._nodes)
+            controller = DaemonSetController(tools, self.pods, self.revisions, self._nodes)
         else:
-            made = JobController(tools, self.pods)
-        self.controllers[resource.kind] = made
-        return made
+            controller = JobController(tools, self.pods)
+        self.controllers[resource.kind] = controller
+        return controller
 
     def index(self, resource: Resource) -> OwnerIndex | None:
         return {PODS: self.pods, REPLICASETS: self.sets, CONTROLLERREVISIONS: self.revisions}.get(resource)
@@ -104,8 +104,8 @@ class Router:
             controller.replica_set_gone(obj)
 
     def _deployments(self) -> DeploymentController | None:
-        found = self.controllers.get(DEPLOYMENTS.kind)
-        return found if isinstance(found, DeploymentController) else None
+        controller = self.controllers.get(DEPLOYMENTS.kind)
+        return controller if isinstance(controller, DeploymentController) else None
 
     def _revision_changed(self, old: Object | None, new: Object) -> None:
         owner, controller = owner_of(new), self.controllers.get(DAEMONSETS.kind)

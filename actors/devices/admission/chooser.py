@@ -151,12 +151,12 @@ class Chooser:
     def _device_hints(self, requested: dict[str, int], plan: PodPlan) -> ProviderHints:
         if not self._placer.aligns:
             return None
-        found = {}
+        hints = {}
         for resource, count in requested.items():
             free = self._options.ledger.free(resource, self._options.inventory.healthy(resource))
             request = DeviceRequest(count, self._numa(resource), free, plan.reusable(resource))
-            found[resource] = device_hints(request, self._placer.nodes)
-        return found
+            hints[resource] = device_hints(request, self._placer.nodes)
+        return hints
 
     # devices
 
@@ -168,8 +168,8 @@ class Chooser:
         if need == 0:
             return reused
         preferred = await self._preferred(requested, self._sorted(resource, need, hint), reused)
-        found = self._sorted(resource, need, hint)  # others may have been admitted during the call
-        picked = self._fill(resource, need, found, preferred)
+        candidates = self._sorted(resource, need, hint)  # others may have been admitted during the call
+        picked = self._fill(resource, need, candidates, preferred)
         self._options.ledger.reserve(requested.uid, [DeviceKey(resource, id) for id in picked])
         return reused + picked
 
@@ -177,10 +177,10 @@ class Chooser:
         """Group free devices by how they fit the hint. Raises PlacementOutdated if the hinted ones are taken."""
         numa = self._numa(resource)
         free = free_devices(resource, need, self._options.inventory, self._options.ledger)
-        found = sort_by_hint(free, numa, hint.mask)
-        if self._placer.strict and hint.mask is not None and any(numa.values()) and len(found.aligned) < need:
+        candidates = sort_by_hint(free, numa, hint.mask)
+        if self._placer.strict and hint.mask is not None and any(numa.values()) and len(candidates.aligned) < need:
             raise PlacementOutdated
-        return found
+        return candidates
 
     async def _preferred(self, requested: PickRequest, found: Sorted, reused: list[str]) -> list[str]:
         """Ask the plugin for its preference, unless the aligned devices are exactly enough."""

@@ -49,9 +49,9 @@ class AllocationBuilder(msgspec.Struct, frozen=True):
     placer: Placer
 
     def planned_allocation(self, pod: AdmitPod, plan: PodPlan) -> PodAllocation:
-        found = planned_allocation(pod, plan, self.inventory)
-        placed = tuple(self._placed(pod.uid, container) for container in found.containers)
-        return msgspec.structs.replace(found, containers=placed)
+        allocation = planned_allocation(pod, plan, self.inventory)
+        placed = tuple(self._placed(pod.uid, container) for container in allocation.containers)
+        return msgspec.structs.replace(allocation, containers=placed)
 
     def named_allocation(self, pod: AdmitPod, known: PodRecord) -> PodAllocation:
         """Return the allocation of `known` with the pod's name and its containers."""

@@ -52,10 +52,10 @@ def _put(report: StreamMessage, name: str, devices: list[PluginDevice], whole: b
 
 def _shown(report: StreamMessage, device: PluginDevice, path: Path, whole: bool) -> dict[str, Any]:
     text = report.renderer.text
-    made: dict[str, Any] = {"ID": text(device.id, (*path, "ID"))}
+    fields: dict[str, Any] = {"ID": text(device.id, (*path, "ID"))}
     if whole:
         health = device.word or (HEALTHY if device.healthy else UNHEALTHY)
-        made["health"] = text(health, (*path, "health"))
+        fields["health"] = text(health, (*path, "health"))
         if device.numa:
-            made["numa"] = list(device.numa[:MAX_ITEMS])
-    return made
+            fields["numa"] = list(device.numa[:MAX_ITEMS])
+    return fields

@@ -118,10 +118,10 @@ class Rings:
     def page(self, peer: str, after: int) -> tuple[list[RingEntry], bool]:
         """Return the next entries after a number in order, and True if there are more."""
         pairs = self._peers.values() if not peer else [self._peers[name] for name in {"", peer} & self._peers.keys()]
-        found = sorted(entry for pair in pairs for ring in pair for entry in ring.after(after))
+        entries = sorted(entry for pair in pairs for ring in pair for entry in ring.after(after))
         page: list[RingEntry] = []
         size = 0
-        for entry in found:
+        for entry in entries:
             size += entry.size
             if page and (len(page) >= PAGE_RECORDS or size > PAGE_BYTES):
                 return page, True

@@ -37,9 +37,9 @@ class PackedAssignment:
         return self._requested - len(self.taken)
 
     def take(self, cpus: Iterable[int]) -> None:
-        found = set(cpus)
-        self.taken |= found
-        self._free -= found
+        chosen = set(cpus)
+        self.taken |= chosen
+        self._free -= chosen
 
     def whole(self, group: Group) -> None:
         """Take every group that is completely free, as long as all of it is needed."""
@@ -54,9 +54,9 @@ class PackedAssignment:
             return
         for cache in self._ordered(self._cache, self._free):
             cores = self._ordered(self._core, {cpu for cpu in self._free if self._cache(cpu) == cache})
-            found = [cpu for core in sorted(cores) for cpu in sorted(self._free) if self._core(cpu) == core]
-            if len(found) >= self.need:
-                self.take(found[: self.need])
+            cpus = [cpu for core in sorted(cores) for cpu in sorted(self._free) if self._core(cpu) == core]
+            if len(cpus) >= self.need:
+                self.take(cpus[: self.need])
                 return
 
     def cores(self) -> None:

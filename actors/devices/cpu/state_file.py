@@ -28,8 +28,8 @@ def encode(policy: str, shared: Cpus, holdings: Holdings) -> bytes:
         uid: {name: format_list(cpus) for name, cpus in sorted(held.items())} for uid, held in sorted(holdings.items())
     }
     state = CpuState(policy, format_list(shared), 0, entries)
-    found: dict[str, object] = {"policyName": policy, "defaultCpuSet": state.default_cpu_set}
-    return msgspec.json.encode(found | ({"entries": entries} if entries else {}) | {"checksum": checksum(state)})
+    fields: dict[str, object] = {"policyName": policy, "defaultCpuSet": state.default_cpu_set}
+    return msgspec.json.encode(fields | ({"entries": entries} if entries else {}) | {"checksum": checksum(state)})
 
 
 def decode(raw: bytes) -> tuple[str, Holdings]:

@@ -94,14 +94,14 @@ def required_drivers(claims: Iterable[PodClaim]) -> list[str]:
 
 def reconstruct_claims(allocations: Iterable[PodAllocation]) -> list[ClaimInfo]:
     """Reconstruct the claims from what pods hold, as far as containers name them."""
-    found: dict[str, ClaimInfo] = {}
+    claims: dict[str, ClaimInfo] = {}
     for pod in allocations:
         for held in (*(claim for item in pod.containers for claim in item.claims), *pod.claims):
             claim = ClaimInfo(held.namespace, held.name, held.uid)
-            claim = found.setdefault(claim.key, claim)
+            claim = claims.setdefault(claim.key, claim)
             claim.pods.add(pod.uid)
             for device in held.devices:
                 known = claim.drivers.get(device.driver, ())
                 again = PreparedDevice(device.pool, device.device, device.requests, device.cdi_devices, device.share_id)
                 claim.drivers[device.driver] = known if again in known else (*known, again)
-    return list(found.values())
+    return list(claims.values())

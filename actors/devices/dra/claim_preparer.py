@@ -119,14 +119,14 @@ class ClaimPreparer:
 
     def _prepared_claims(self, requested: PrepareClaims) -> dict[str, ClaimInfo]:
         """Return the claims as they are, from this process or a checkpoint. Raises ClaimUnprepared."""
-        found: dict[str, ClaimInfo] = {}
+        claims: dict[str, ClaimInfo] = {}
         for item in requested.claims:
             claim = self._options.cache.claims.get(f"{item.namespace}/{item.name}")
             ready = claim is not None and requested.uid in claim.pods and (claim.done or any(claim.drivers.values()))
             if claim is None or not ready:
                 raise ClaimUnprepared(f"ResourceClaim {item.name} is not prepared for pod {requested.name}")
-            found[item.entry] = claim
-        return found
+            claims[item.entry] = claim
+        return claims
 
     async def _prepare(self, requested: PrepareClaims) -> None:
         with self._options.metrics.operation("PrepareResources"), span(requested.uid, "prepare claims"):

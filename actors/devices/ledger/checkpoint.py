@@ -42,11 +42,13 @@ class CheckpointFiles:
             make_directory(path.parent, mode)
             sweep_once(path.parent)
         ours, kubelets = _read(self.ours), _read(self.kubelets)
-        found = recover(ours, kubelets)
+        recovered = recover(ours, kubelets)
         self._written = digest(kubelets) if kubelets is not None else ""
         raw = {OURS: ours or b"", KUBELETS: kubelets or b""}
-        warnings = [self._copy_aside(whose, raw[whose], why) for whose, why in found.damaged.items()]
-        return RecoveredState(found.state, found.registered, (*warnings, *found.warnings), found.lost, found.foreign)
+        warnings = [self._copy_aside(whose, raw[whose], why) for whose, why in recovered.damaged.items()]
+        return RecoveredState(
+            recovered.state, recovered.registered, (*warnings, *recovered.warnings), recovered.lost, recovered.foreign
+        )
 
     def save(self, snapshot: Snapshot) -> None:
         """Raises OSError; then the next save writes both files again."""

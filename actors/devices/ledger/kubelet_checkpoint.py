@@ -122,11 +122,11 @@ def entries_of(record: PodRecord) -> list[CheckpointEntry]:
 
 
 def _by_resource(devices: Iterable[AllocatedDevice]) -> dict[str, dict[int, list[str] | None]]:
-    found: dict[str, dict[int, list[str]]] = {}
+    by_resource: dict[str, dict[int, list[str]]] = {}
     for device in devices:
         for node in device.numa or (NO_NODE,):
-            found.setdefault(device.resource, {}).setdefault(node, []).append(device.id)
-    return {resource: {**nodes} for resource, nodes in found.items()}
+            by_resource.setdefault(device.resource, {}).setdefault(node, []).append(device.id)
+    return {resource: {**nodes} for resource, nodes in by_resource.items()}
 
 
 def records_of(data: Data) -> dict[str, PodRecord]:
@@ -152,7 +152,7 @@ def _record(uid: str, entries: list[CheckpointEntry]) -> PodRecord:
 
 def _devices(nodes: dict[DeviceKey, set[int]]) -> tuple[AllocatedDevice, ...]:
     return tuple(
-        AllocatedDevice(key.resource, key.id, tuple(sorted(found - {NO_NODE}))) for key, found in sorted(nodes.items())
+        AllocatedDevice(key.resource, key.id, tuple(sorted(numa - {NO_NODE}))) for key, numa in sorted(nodes.items())
     )
 
 
@@ -163,10 +163,10 @@ class EntryTexts:
         self._made: dict[str, tuple[PodRecord, list[CheckpointEntry], list[bytes]]] = {}
 
     def of(self, records: Iterable[PodRecord]) -> tuple[list[CheckpointEntry], list[bytes]]:
-        made = {record.allocation.uid: self._one(record) for record in records}
-        self._made = made
-        entries = [entry for _, some, _ in made.values() for entry in some]
-        return entries, [text for _, _, texts in made.values() for text in texts]
+        by_uid = {record.allocation.uid: self._one(record) for record in records}
+        self._made = by_uid
+        entries = [entry for _, some, _ in by_uid.values() for entry in some]
+        return entries, [text for _, _, texts in by_uid.values() for text in texts]
 
     def _one(self, record: PodRecord) -> tuple[PodRecord, list[CheckpointEntry], list[bytes]]:
         known = self._made.get(record.allocation.uid)

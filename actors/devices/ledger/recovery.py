@@ -53,9 +53,9 @@ def recover(ours: bytes | None, theirs: bytes | None) -> RecoveredState:
         return RecoveredState(
             mine, known, ("kubelet's checkpoint is replaced: ours is of a time that wrote none",), damaged=damaged
         )
-    found, conflicts = merged(data, mine or LedgerState())
-    warnings = (_taken_over(found, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in conflicts))
-    return RecoveredState(found, registered, warnings, foreign=mine is not None, damaged=damaged)
+    ledger, conflicts = merged(data, mine or LedgerState())
+    warnings = (_taken_over(ledger, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in conflicts))
+    return RecoveredState(ledger, registered, warnings, foreign=mine is not None, damaged=damaged)
 
 
 def _read_ours(raw: bytes | None, damaged: dict[str, str]) -> LedgerState | None:
@@ -84,14 +84,14 @@ def merged(data: kubelet.Data, mine: LedgerState) -> tuple[LedgerState, list[Dev
     pods = [_named(record, named.get(record.allocation.uid)) for record in records]
     idle = [record for record in mine.pods if not held_by(record.allocation)]
     taken = {record.allocation.uid for record in pods}
-    found = msgspec.structs.replace(
+    ledger = msgspec.structs.replace(
         mine,
         mark=state.fresh().mark,
         pods=(*pods, *(record for record in idle if record.allocation.uid not in taken)),
         recent=(),
         resources=tuple(sorted({*mine.resources, *(data.registered or {})})),
     )
-    return found, conflicts
+    return ledger, conflicts
 
 
 def one_owner_each(records: Iterable[PodRecord]) -> tuple[list[PodRecord], list[DeviceKey]]:

@@ -47,11 +47,11 @@ class MachineManager:
         self._logged_error = ""
         self._empty = cpu_file.encode("none", frozenset(), {}), memory_file.encode("None", {}, {})
         self._files = StateFiles(options.directory)
-        found = self._files.load()
+        loaded = self._files.load()
         known = list(pods)
-        self._check_policies(found, known)
-        self._log_errors(found.warnings)
-        self._adopt(found, known, foreign)
+        self._check_policies(loaded, known)
+        self._log_errors(loaded.warnings)
+        self._adopt(loaded, known, foreign)
         self._warn_of_offline_reservations()
 
     # streams
@@ -187,11 +187,11 @@ def make_placer(settings: Alignment, hardware: Hardware) -> Placer:
 
 def _rules(settings: Alignment, hardware: Hardware) -> Rules:
     options = settings.topologyManagerPolicyOptions
-    most, found = int(options.get("max-allowable-numa-nodes", LEAST_ALLOWABLE)), len(hardware.numa.nodes)
-    if settings.aligns and found > most:
+    most, node_count = int(options.get("max-allowable-numa-nodes", LEAST_ALLOWABLE)), len(hardware.numa.nodes)
+    if settings.aligns and node_count > most:
         raise MachineUnreadable(
-            f"unsupported on machines with more than {most} NUMA Nodes: this one has {found}; use topology policy "
-            f"none, or the option max-allowable-numa-nodes={found}"
+            f"unsupported on machines with more than {most} NUMA Nodes: this one has {node_count}; use topology policy "
+            f"none, or the option max-allowable-numa-nodes={node_count}"
         )
     closest = options.get("prefer-closest-numa-nodes") == "true"
     return Rules(hardware.numa, settings.topologyManagerPolicy, settings.topologyManagerScope, closest)

@@ -39,22 +39,22 @@ class StateFiles:
     def load(self) -> LoadedState:
         make_directory(self.cpu.parent, 0o700)
         sweep_once(self.cpu.parent)
-        found = LoadedState()
-        if raw := self._read(self.cpu, found):
+        loaded = LoadedState()
+        if raw := self._read(self.cpu, loaded):
             try:
-                found.cpu_policy, found.cpus = cpu_file.decode(raw)
+                loaded.cpu_policy, loaded.cpus = cpu_file.decode(raw)
             except StateFileCorrupt as error:
-                found.warnings.append(self._set_aside(self.cpu, error))
-        if raw := self._read(self.memory, found):
+                loaded.warnings.append(self._set_aside(self.cpu, error))
+        if raw := self._read(self.memory, loaded):
             try:
-                found.memory_policy, found.memory, sound = memory_file.decode(raw)
+                loaded.memory_policy, loaded.memory, sound = memory_file.decode(raw)
                 if not sound:
-                    found.warnings.append(
+                    loaded.warnings.append(
                         f"{self.memory}: its checksum is of another version or wrong; its content is used"
                     )
             except StateFileCorrupt as error:
-                found.warnings.append(self._set_aside(self.memory, error))
-        return found
+                loaded.warnings.append(self._set_aside(self.memory, error))
+        return loaded
 
     def save(self, cpu: bytes, memory: bytes) -> None:
         """Write the files that differ. Raises OSError."""

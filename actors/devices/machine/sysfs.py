@@ -35,12 +35,12 @@ class Hardware(msgspec.Struct, frozen=True):
 
     @property
     def hugepages(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         for kinds in self.memory.values():
             for kind, size in kinds.items():
                 if kind != "memory":
-                    found[kind] = found.get(kind, 0) + size
-        return found
+                    sizes[kind] = sizes.get(kind, 0) + size
+        return sizes
 
 
 def read_hardware(root: Path) -> Hardware:
@@ -63,10 +63,10 @@ def online_cpus(root: Path) -> Cpus:
     """
     base = root / "sys/devices/system/cpu"
     text = _text(base / "online")
-    found = _parse(text, base) if text else frozenset(cpu for cpu, _ in _numbered(base, _CPU))
-    if not found:
+    cpus = _parse(text, base) if text else frozenset(cpu for cpu, _ in _numbered(base, _CPU))
+    if not cpus:
         raise MachineUnreadable(f"no CPU is described below {base}; is it a sysfs tree?")
-    return found
+    return cpus
 
 
 def _topology(root: Path, online: Cpus, lists: Mapping[int, Cpus]) -> CpuTopology:
@@ -101,12 +101,12 @@ def _flat_memory(root: Path, total: int) -> dict[str, int]:
 
 
 def _huge(path: Path) -> dict[str, int]:
-    found = {}
+    sizes = {}
     for entry in _entries(path):
         if match := _HUGE.fullmatch(entry.name):
             size = int(match[1]) * KIB
-            found[f"hugepages-{_binary(size)}"] = max(0, _number(entry / "nr_hugepages")) * size
-    return found
+            sizes[f"hugepages-{_binary(size)}"] = max(0, _number(entry / "nr_hugepages")) * size
+    return sizes
 
 
 def _binary(size: int) -> str:

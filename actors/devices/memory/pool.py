@@ -73,8 +73,8 @@ class MemoryPool:
     @property
     def allocatable(self) -> Blocks:
         """Return allocatable blocks by node, then type."""
-        found = ((node, kind, table) for node, memory in self._empty.items() for kind, table in memory.tables.items())
-        return tuple(AllocatedMemory(kind, table.allocatable, (node,)) for node, kind, table in sorted(found, key=_key))
+        rows = ((node, kind, table) for node, memory in self._empty.items() for kind, table in memory.tables.items())
+        return tuple(AllocatedMemory(kind, table.allocatable, (node,)) for node, kind, table in sorted(rows, key=_key))
 
     def hints(self, request: Request, reuse: ReusableMemory) -> list[Hint]:
         return memory_hints(self.nodes, request, reuse.of)
@@ -111,10 +111,10 @@ class MemoryPool:
         """Return the nodes to use: those of the hint, the best ones without a hint, more if they do not suffice."""
         mask, preferred = hint
         if mask is None:
-            found = self.hints(request, reuse)
-            if not found:
+            hints = self.hints(request, reuse)
+            if not hints:
                 raise NoMemory("failed to get the default NUMA affinity, no NUMA nodes with enough memory is available")
-            mask = _best_mask(found, preferred, "failed to find the default preferred hint")
+            mask = _best_mask(hints, preferred, "failed to find the default preferred hint")
         if not satisfies(self.nodes, mask, request):
             wider = [item for item in self.hints(request, reuse) if item.mask is not None and mask & ~item.mask == 0]
             if not wider:

@@ -84,10 +84,10 @@ def device_hints(request: DeviceRequest, nodes: Iterable[int]) -> list[Hint] | N
     available, reusable = set(request.available), set(request.reusable)
     if len(available | reusable) < request.need:
         return []
-    masks = {id: mask_of(found) for id, found in request.devices.items()}
+    masks = {id: mask_of(numa) for id, numa in request.devices.items()}
     counts = Counter(masks.values())
     usable = Counter(masks.get(id, 0) for id in available | reusable)
-    hosting = {node for found in request.devices.values() for node in found} & set(nodes)
+    hosting = {node for numa in request.devices.values() for node in numa} & set(nodes)
     reused = {masks[id] for id in reusable if masks.get(id)}
     least, possible = len(hosting or set(nodes)), []
     for mask in masks_over(hosting or nodes):

@@ -26,14 +26,14 @@ class HintOrder(NamedTuple):
 
 def gather(providers: Iterable[ProviderHints]) -> list[list[Hint]]:
     """Return one list of hints per resource."""
-    found: list[list[Hint]] = []
+    hint_lists: list[list[Hint]] = []
     for provider in providers:
         if not provider:
-            found.append([ANYWHERE])
+            hint_lists.append([ANYWHERE])
             continue
         for hints in provider.values():
-            found.append([ANYWHERE] if hints is None else hints or [NOWHERE_GOOD])
-    return found
+            hint_lists.append([ANYWHERE] if hints is None else hints or [NOWHERE_GOOD])
+    return hint_lists
 
 
 def merge(resources: Sequence[Sequence[Hint]], order: HintOrder) -> Hint:
@@ -60,7 +60,7 @@ def _agreed(resources: Sequence[Sequence[Hint]], everything: int) -> set[int]:
 def _largest_need(resources: Sequence[Sequence[Hint]]) -> int:
     """Return how many nodes the most demanding resource needs: the desired size without a preferred result."""
     sizes = ([hint.mask.bit_count() for hint in hints if hint.mask is not None] for hints in resources)
-    return max((min(found) for found in sizes if found), default=0)
+    return max((min(counts) for counts in sizes if counts), default=0)
 
 
 def _rank(mask: int, need: int, order: HintOrder) -> tuple[int, int, tuple[int, float, int]]:

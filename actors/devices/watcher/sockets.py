@@ -39,20 +39,20 @@ class Scan(NamedTuple):
 
 def scan(root: Path) -> Scan:
     """List sockets and directories. Blocks. Hidden files are ignored."""
-    found = Scan({}, [root])
+    listing = Scan({}, [root])
     full = False
-    for directory in found.directories:  # grows while it is walked
+    for directory in listing.directories:  # grows while it is walked
         for entry in _entries(directory):
             if _is_directory(entry):
                 deep = len(Path(entry.path).relative_to(root).parts) > MAX_DEPTH
-                full |= deep or len(found.directories) >= MAX_DIRECTORIES
+                full |= deep or len(listing.directories) >= MAX_DIRECTORIES
                 if not full:
-                    found.directories.append(Path(entry.path))
+                    listing.directories.append(Path(entry.path))
             elif (identity := _identity(entry)) is not None:
-                full |= len(found.sockets) >= MAX_SOCKETS
-                if len(found.sockets) < MAX_SOCKETS:
-                    found.sockets[Path(entry.path)] = identity
-    return found._replace(full=full)
+                full |= len(listing.sockets) >= MAX_SOCKETS
+                if len(listing.sockets) < MAX_SOCKETS:
+                    listing.sockets[Path(entry.path)] = identity
+    return listing._replace(full=full)
 
 
 def _entries(directory: Path) -> list["os.DirEntry[str]"]:

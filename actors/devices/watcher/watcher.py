@@ -70,16 +70,16 @@ class PluginWatcher:
 
     async def _scan_directory(self, changes: DirectoryChanges) -> None:
         """Scan the directory. It is watched before it is read, so that no change is missed."""
-        found = await asyncio.to_thread(self._scan)
-        while changes.watch(found.directories):
-            found = await asyncio.to_thread(self._scan)
-        if found.full and not self._full:
+        scanned = await asyncio.to_thread(self._scan)
+        while changes.watch(scanned.directories):
+            scanned = await asyncio.to_thread(self._scan)
+        if scanned.full and not self._full:
             self._options.log.warning(
                 "plugin registry exceeds its limits, the rest is ignored directory=%s", self._options.directory
             )
-        self._full = found.full
-        self._state.set_desired(found.sockets, time.monotonic())
-        self._logged = {path: text for path, text in self._logged.items() if path in found.sockets}
+        self._full = scanned.full
+        self._state.set_desired(scanned.sockets, time.monotonic())
+        self._logged = {path: text for path, text in self._logged.items() if path in scanned.sockets}
 
     def _scan(self) -> Scan:
         prepare_directory(self._options.directory)
@@ -102,7 +102,7 @@ class PluginWatcher:
 
     async def _register(self, path: Path, retried: bool) -> bool:
         try:
-            found = await self._registrar.register(path, retried)
+            info = await self._registrar.register(path, retried)
         except RegistrationFailed as error:
             if isinstance(error, PluginSilent) and not retried:
                 return False  # a busy machine needs longer than the first try
@@ -111,7 +111,7 @@ class PluginWatcher:
             self._logged[path] = str(error)
             return False
         self._logged.pop(path, None)
-        self._options.log.info("plugin registered type=%s name=%s endpoint=%s", found.type, found.name, found.endpoint)
+        self._options.log.info("plugin registered type=%s name=%s endpoint=%s", info.type, info.name, info.endpoint)
         return True
 
     async def _deregister(self, path: Path) -> bool:

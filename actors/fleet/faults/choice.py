@@ -51,10 +51,10 @@ def share_of_devices(
     devices: Mapping[str, Sequence[str]], share: float | None, random: random.Random
 ) -> dict[str, list[str]]:
     """Return a share of all these devices, by node."""
-    found: dict[str, list[str]] = {node: [] for node in devices}
+    chosen: dict[str, list[str]] = {node: [] for node in devices}
     for node, id in choose_share([(node, id) for node, ids in devices.items() for id in ids], share, random):
-        found[node].append(id)
-    return found
+        chosen[node].append(id)
+    return chosen
 
 
 def _is_named(id: str, pattern: str) -> bool:

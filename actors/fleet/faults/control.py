@@ -111,10 +111,10 @@ class Client(asyncio.Protocol):
         if transport is None or transport.is_closing():
             return
         self._received += data
-        line, found, _ = self._received.partition(b"\n")
+        line, newline, _ = self._received.partition(b"\n")
         if len(line) > MAX_LINE:
             self._send(Answer(error=f"the line is longer than {MAX_LINE} bytes"))
-        elif found:
+        elif newline:
             self._send(self._control.answer(bytes(line)))
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -16,13 +16,13 @@ async def give_order(args: argparse.Namespace, layout: Layout) -> int:
     """Send an order to the fleet and print its answer. Raises FleetAway, ScriptInvalid, SettingsInvalid."""
     order = {"fault": fault_of(args)} if args.order == FAULT else {"status": True}
     answer = await ask(socket_path(layout, args.name), order)
-    found: Hit | FleetStatus | None = answer.hit or answer.status
+    outcome: Hit | FleetStatus | None = answer.hit or answer.status
     if args.output == "json":
-        print(msgspec.json.encode(found).decode())
-    elif isinstance(found, Hit):
-        print(printable(found.text))
-    elif found is not None:
-        print("\n".join(map(printable, status_lines(found))))
+        print(msgspec.json.encode(outcome).decode())
+    elif isinstance(outcome, Hit):
+        print(printable(outcome.text))
+    elif outcome is not None:
+        print("\n".join(map(printable, status_lines(outcome))))
     return 0
 
 

@@ -109,10 +109,10 @@ class Player:
 
 def check_fault(fault: Fault, fleet: Fleet) -> None:
     """Raise ScriptInvalid for a fault of what the fleet does not have."""
-    found = fleet.nodes.values()
-    groups = {node.template.group for node in found}
-    plugins = {plugin.resource for node in found for plugin in node.template.plugins}
-    drivers = {driver.driver for node in found for driver in node.template.drivers}
+    nodes = fleet.nodes.values()
+    groups = {node.template.group for node in nodes}
+    plugins = {plugin.resource for node in nodes for plugin in node.template.plugins}
+    drivers = {driver.driver for node in nodes for driver in node.template.drivers}
     for kind, name, known in (
         ("group", fault.group, groups), ("plugin", fault.plugin, plugins), ("driver", fault.driver, drivers)
     ):  # fmt: skip

@@ -118,8 +118,8 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Its fields that are set, as a script has them."""
         names = {field.name: field.encode_name for field in msgspec.structs.fields(Fault)}
         defaults = {field.name: field.default for field in msgspec.structs.fields(Fault)}
-        found = {names[name]: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
-        return {name: float(value) if isinstance(value, Seconds) else value for name, value in found.items()}
+        fields = {names[name]: getattr(self, name) for name in names if getattr(self, name) != defaults[name]}
+        return {name: float(value) if isinstance(value, Seconds) else value for name, value in fields.items()}
 
     @property
     def end(self) -> "Fault":

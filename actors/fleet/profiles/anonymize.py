@@ -52,24 +52,24 @@ def _domains(nodes: Iterable[views.Node], specs: Iterable[views.ResourceSliceSpe
 
 def _homes(specs: Iterable[views.ResourceSliceSpec]) -> dict[str, str]:
     """Return the node of each text in attributes, "" for those of several nodes or of none."""
-    found: dict[str, str] = {}
+    node_by_text: dict[str, str] = {}
     for spec in specs:
         node = spec.get("nodeName") or ""
         for device in spec.get("devices") or ():
             for value in (device.get("attributes") or {}).values():
                 if text := value.get("string"):
-                    found[text] = node if found.get(text, node) == node else ""
-    return found
+                    node_by_text[text] = node if node_by_text.get(text, node) == node else ""
+    return node_by_text
 
 
 def _label_homes(nodes: Iterable[views.Node]) -> dict[str, str]:
     """Return the node of each value of a label, "" for those of several nodes."""
-    found: dict[str, str] = {}
+    node_by_value: dict[str, str] = {}
     for node in nodes:
         name = name_of(node)
         for value in labels_of(node).values():
-            found[value] = name if found.get(value, name) == name else ""
-    return found
+            node_by_value[value] = name if node_by_value.get(value, name) == name else ""
+    return node_by_value
 
 
 def _node(node: views.Node, names: OwnerNames) -> views.Node:
@@ -83,12 +83,12 @@ def _node(node: views.Node, names: OwnerNames) -> views.Node:
         for taint in node_taints(node)
     ]
     labels = {names.key("label", key): names.label_value(key, value) for key, value in labels_of(node).items()}
-    made: Object = {
+    fields: Object = {
         "metadata": {"name": names.nodes[name_of(node)], "labels": labels},
         "spec": {"taints": taints},
         "status": {field: _quantities(status.get(field) or {}, names) for field in ("capacity", "allocatable")},
     }
-    return made  # type: ignore[return-value]
+    return fields  # type: ignore[return-value]
 
 
 def _quantities(found: Mapping[str, str], names: OwnerNames) -> dict[str, str]:
@@ -106,14 +106,14 @@ class _SliceNames:
 
     def renamed(self) -> views.ResourceSliceSpec:
         spec = self._spec
-        made: Object = {
+        new_spec: Object = {
             **self._placed(spec),
             "driver": self._names.domain(spec["driver"]),
             "pool": {**spec["pool"], "name": self._pool_name(spec["pool"]["name"])},
             "devices": [self._device(device) for device in spec.get("devices") or ()],
             "sharedCounters": [self._use(counter, "name") for counter in spec.get("sharedCounters") or ()],
         }
-        return made  # type: ignore[return-value]
+        return new_spec  # type: ignore[return-value]
 
     def _pool_name(self, pool: str) -> str:
         if known := self._names.nodes.get(pool):
@@ -122,12 +122,12 @@ class _SliceNames:
 
     def _placed(self, holder: Mapping[str, Any]) -> Object:
         """Return the fields of a slice or device that select nodes."""
-        found = {name: holder[name] for name in ("allNodes", "perDeviceNodeSelection") if holder.get(name)}
+        fields = {name: holder[name] for name in ("allNodes", "perDeviceNodeSelection") if holder.get(name)}
         if node := holder.get("nodeName"):
-            found["nodeName"] = self._names.nodes.get(node) or self._names.replacement("unknown-node", node)
+            fields["nodeName"] = self._names.nodes.get(node) or self._names.replacement("unknown-node", node)
         if selector := holder.get("nodeSelector"):
-            found["nodeSelector"] = {"nodeSelectorTerms": [self._term(term) for term in selector["nodeSelectorTerms"]]}
-        return found
+            fields["nodeSelector"] = {"nodeSelectorTerms": [self._term(term) for term in selector["nodeSelectorTerms"]]}
+        return fields
 
     def _term(self, term: Mapping[str, Any]) -> Object:
         fields = ("matchExpressions", "matchFields")

@@ -26,10 +26,10 @@ def builtin_profiles() -> dict[str, Path]:
 
 def find_profile(text: str, nodes: int | None = None) -> Profile:
     """Read the profile of this name or path, and check it for a number of nodes. Raises ScriptInvalid."""
-    found = builtin_profiles()
-    path = found.get(text, Path(text))
+    profiles = builtin_profiles()
+    path = profiles.get(text, Path(text))
     if not path.is_file():
-        raise ScriptInvalid(f"{text!r} is neither a file nor a profile; there are {', '.join(found)}")
+        raise ScriptInvalid(f"{text!r} is neither a file nor a profile; there are {', '.join(profiles)}")
     profile = read_profile(path)
     check_profile(profile, nodes)
     return profile
@@ -40,9 +40,9 @@ def check_profile(profile: Profile, nodes: int | None = None) -> None:
     for spec in pool_slices(profile):
         _reject(profile, f"pool {spec['pool']['name']}", slice_causes(spec))
     for group, count in zip(profile.groups, node_counts(profile, nodes), strict=True):
-        made = GroupNodes(group)
+        group_nodes = GroupNodes(group)
         for index in sorted({0, max(count - 1, 0)}):
-            _check_node(profile, made.node(index))
+            _check_node(profile, group_nodes.node(index))
 
 
 def _check_node(profile: Profile, node: NodeTemplate) -> None:

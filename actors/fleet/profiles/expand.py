@@ -70,8 +70,8 @@ def expand(profile: Profile, nodes: int | None = None) -> Iterator[NodeTemplate]
     """
     for group, count in zip(profile.groups, node_counts(profile, nodes), strict=True):
         if count:
-            made = GroupNodes(group)
-            yield from (made.node(index) for index in range(count))
+            group_nodes = GroupNodes(group)
+            yield from (group_nodes.node(index) for index in range(count))
 
 
 def node_counts(profile: Profile, nodes: int | None) -> list[int]:
@@ -114,9 +114,9 @@ def _contents(spec: SliceSpec) -> list[Object]:
 
 
 def _numbered(spec: DeviceSpec | CounterSetSpec) -> Iterator[Object]:
-    found = spec.compiled
+    patterns = spec.compiled
     for number in range(spec.repeat):
-        yield bound(found, {"i": number})
+        yield bound(patterns, {"i": number})
 
 
 def _stored(content: Object, driver: str) -> Object:
@@ -151,8 +151,8 @@ class _Driver:
     def slices(self, node: str, values: Values) -> Iterator[Object]:
         pool = {"name": bound(self._pool, values), "generation": 1, "resourceSliceCount": len(self._contents)}
         for content, varies in zip(self._contents, self._varies, strict=True):
-            made = _stored(bound(content, values), self.name) if varies else content
-            yield {"driver": self.name, "nodeName": node, "pool": pool, **made}
+            fields = _stored(bound(content, values), self.name) if varies else content
+            yield {"driver": self.name, "nodeName": node, "pool": pool, **fields}
 
 
 class GroupNodes:
@@ -193,7 +193,7 @@ class GroupNodes:
     def _driver(self, driver: str, values: Values) -> DriverTemplate:
         pools = self._drivers[driver]
         return DriverTemplate(
-            driver, tuple(made for pool in pools for made in pool.slices(str(values["node"]), values))
+            driver, tuple(spec for pool in pools for spec in pool.slices(str(values["node"]), values))
         )
 
 

@@ -78,16 +78,16 @@ def escape(text: str) -> str:
 
 def _parts(text: str) -> Iterator[str | Formula]:
     at = 0
-    for found in _TOKEN.finditer(text):
-        if found.start() > at:
-            yield text[at : found.start()]
-        at = found.end()
-        if found[0] in ("{{", "}}"):
-            yield found[0][0]
-        elif found[1] is None:
+    for match in _TOKEN.finditer(text):
+        if match.start() > at:
+            yield text[at : match.start()]
+        at = match.end()
+        if match[0] in ("{{", "}}"):
+            yield match[0][0]
+        elif match[1] is None:
             raise ValueError(f"{text!r:.64} has a brace of no formula; write {{{{ or }}}} for a brace")
         else:
-            yield _formula(found[1].strip(), int(found[2] or 0))
+            yield _formula(match[1].strip(), int(match[2] or 0))
     if at < len(text):
         yield text[at:]
 
@@ -143,7 +143,7 @@ def compiled(value: Any, key: str = "") -> Any:
     if isinstance(value, str):
         return parse(value, whole=key == WHOLE_KEY)
     if isinstance(value, dict):
-        return {parse(name): compiled(each, name) for name, each in value.items()}
+        return {parse(name): compiled(part, name) for name, part in value.items()}
     return [compiled(item) for item in value] if isinstance(value, list | tuple) else value
 
 
@@ -152,7 +152,7 @@ def bound(value: Any, values: Values) -> Any:
     if isinstance(value, Pattern):
         return value.bind(values)
     if isinstance(value, dict):
-        items = {bound(name, values): bound(each, values) for name, each in value.items()}
+        items = {bound(name, values): bound(part, values) for name, part in value.items()}
         is_same = all(map(operator.is_, items.values(), value.values())) and items.keys() == value.keys()
         return value if is_same else items
     if isinstance(value, list):

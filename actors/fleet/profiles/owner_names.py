@@ -58,7 +58,7 @@ def _telling(words: Iterable[str]) -> frozenset[str]:
 
 def _parts(text: str) -> Iterator[str]:
     """Yield all runs of whole words in a text."""
-    spans = [found.span() for found in _WORD.finditer(text[:LONGEST_TEXT])]
+    spans = [match.span() for match in _WORD.finditer(text[:LONGEST_TEXT])]
     for at, (start, _) in enumerate(spans):
         yield from (text[start:end] for _, end in spans[at:])
 
@@ -75,7 +75,7 @@ class OwnerNames:
         below = {name.partition(".")[2] for name in self.nodes}
         parts = {part for domain in below.union(domains) if not is_well_known(domain) for part in domain.split(".")}
         self._words = _telling(parts)
-        self._hosts = _telling(each for name in self.nodes for each in (name, name.partition(".")[0]))
+        self._hosts = _telling(host for name in self.nodes for host in (name, name.partition(".")[0]))
 
     def replacement(self, kind: str, text: str, scope: str = "") -> str:
         """Return `KIND-NUMBER`. Numbers begin at 0 in each scope, in which each text has its own."""

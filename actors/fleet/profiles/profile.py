@@ -106,8 +106,8 @@ class CounterSetSpec(_Part, frozen=True, kw_only=True):
 def _compiled(spec: DeviceSpec | CounterSetSpec) -> dict[Any, Any]:
     fields: dict[str, Any] = msgspec.to_builtins(spec)
     fields.pop("repeat", None)
-    found: dict[Any, Any] = compiled(fields)
-    return found
+    patterns: dict[Any, Any] = compiled(fields)
+    return patterns
 
 
 def _check_repeat(name: str, repeat: int) -> None:

@@ -107,17 +107,17 @@ class _Recording:
             places = {spec.get("nodeName") or "" for spec in pool.specs}
             if len(places) > 1 or "" in places:
                 self._shared.append(pool)
-            elif (found := self._own.get(places.pop())) is not None:
-                found.append(pool)
+            elif (pools := self._own.get(places.pop())) is not None:
+                pools.append(pool)
             # a pool of a node that is not recorded is left out
 
     def profile(self) -> Profile:
-        found: dict[bytes, tuple[NodeGroup, list[str]]] = {}
+        by_group: dict[bytes, tuple[NodeGroup, list[str]]] = {}
         for node in self._nodes:
             group = _group(node, self._own[name_of(node)])
-            found.setdefault(msgspec.json.encode(group, order="deterministic"), (group, []))[1].append(name_of(node))
+            by_group.setdefault(msgspec.json.encode(group, order="deterministic"), (group, []))[1].append(name_of(node))
         names, groups, renamed = set[str](), list[NodeGroup](), dict[str, str]()
-        for group, members in found.values():
+        for group, members in by_group.values():
             name = _free_name(_common_name(members), names)
             groups.append(msgspec.structs.replace(group, name=name, count=len(members)))
             renamed.update((old, f"{name}-{index}") for index, old in enumerate(members))
@@ -127,11 +127,11 @@ class _Recording:
 
 def _pools(slices: Iterable[views.ResourceSlice]) -> list[Pool]:
     """Return all pools with the slices of their newest generation."""
-    found: dict[PoolKey, list[views.ResourceSliceSpec]] = {}
+    by_pool: dict[PoolKey, list[views.ResourceSliceSpec]] = {}
     for obj in slices:
         spec = _cleaned(obj["spec"])
-        found.setdefault(PoolKey(spec["driver"], spec["pool"]["name"]), []).append(spec)
-    return [Pool(key, _newest(specs)) for key, specs in found.items()]
+        by_pool.setdefault(PoolKey(spec["driver"], spec["pool"]["name"]), []).append(spec)
+    return [Pool(key, _newest(specs)) for key, specs in by_pool.items()]
 
 
 def _cleaned(spec: views.ResourceSliceSpec) -> views.ResourceSliceSpec:
@@ -180,7 +180,7 @@ class _Texts:
         if isinstance(value, str):
             return self.text(value) if key == "string" else escape(value)
         if isinstance(value, dict):
-            return {escape(name): self.value(each, name) for name, each in value.items()}
+            return {escape(name): self.value(part, name) for name, part in value.items()}
         return [self.value(item) for item in value] if isinstance(value, list) else value
 
 
@@ -205,8 +205,8 @@ def _group(node: views.Node, pools: Iterable[Pool]) -> NodeGroup:
 
 def _count(name: str, value: str) -> int | None:
     """Return the number of devices, if the resource may be one of a device plugin."""
-    found = parse_quantity(value)
-    return found.value() if is_extended(name) and found.is_integer and 0 <= found.value() <= MAX_DEVICES else None
+    amount = parse_quantity(value)
+    return amount.value() if is_extended(name) and amount.is_integer and 0 <= amount.value() <= MAX_DEVICES else None
 
 
 def _driver(pool: Pool, texts: _Texts) -> DriverSpec:
@@ -223,11 +223,11 @@ def _shared_pool(pool: Pool, renamed: Mapping[str, str]) -> PoolSpec:
 def _placed(spec: views.ResourceSliceSpec, renamed: Mapping[str, str]) -> Object:
     """Return the spec with the new names of nodes; a slice of one node selects it by its name."""
     devices = [_renamed(device, renamed) for device in spec.get("devices") or ()]
-    found = {**_renamed(spec, renamed), "devices": devices}
-    if node := found.pop("nodeName", None):
+    new_spec = {**_renamed(spec, renamed), "devices": devices}
+    if node := new_spec.pop("nodeName", None):
         field = {"key": "metadata.name", "operator": "In", "values": [node]}
-        found["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    return found
+        new_spec["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return new_spec
 
 
 def _renamed(holder: Mapping[str, Any], renamed: Mapping[str, str]) -> Object:
@@ -240,7 +240,7 @@ def _renamed_in(value: Any, renamed: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return renamed.get(value, value)
     if isinstance(value, dict):
-        return {name: _renamed_in(each, renamed) for name, each in value.items()}
+        return {name: _renamed_in(part, renamed) for name, part in value.items()}
     return [_renamed_in(item, renamed) for item in value] if isinstance(value, list) else value
 
 
@@ -257,8 +257,8 @@ def _sorted(slices: Iterable[SliceSpec]) -> tuple[SliceSpec, ...]:
 def _slice(spec: Mapping[str, Any], texts: _Texts) -> SliceSpec:
     devices = [_device(_known(device, DeviceSpec)) for device in spec.get("devices") or ()]
     sets = [_known(counters, CounterSetSpec) for counters in spec.get("sharedCounters") or ()]
-    found = {**_known(spec, SliceSpec), "devices": devices, "sharedCounters": sets}
-    return msgspec.convert(texts.value(found), SliceSpec)
+    fields = {**_known(spec, SliceSpec), "devices": devices, "sharedCounters": sets}
+    return msgspec.convert(texts.value(fields), SliceSpec)
 
 
 def _known(value: Mapping[str, Any], kind: type[msgspec.Struct]) -> Object:

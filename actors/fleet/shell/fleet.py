@@ -44,7 +44,9 @@ class Fleet:
         self.client = client
         self.options = options
         everywhere = frozenset(str(spec["driver"]) for spec in options.pools)
-        self.nodes = {each.name: Node(each, number, everywhere) for number, each in enumerate(options.templates)}
+        self.nodes = {
+            template.name: Node(template, number, everywhere) for number, template in enumerate(options.templates)
+        }
         self.recorders = [EventRecorder(client, RecorderOptions(component=COMPONENT)) for _ in range(RECORDERS)]
         self.pods = FleetPods(client, self.nodes, self.recorders, options.start_s)
         self.registry = FleetNodes(client, self.nodes, options.name, options.pools, self.pods.wake_node)
@@ -73,11 +75,11 @@ class Fleet:
         node = self._owners[driver, pool]
         if node is None:
             return Attachment(True)
-        found = node.devices.drivers[driver]
-        if node.silent or not found.connected:
+        driver_state = node.devices.drivers[driver]
+        if node.silent or not driver_state.connected:
             return None
         id = str(DeviceId(driver, pool, device))
-        return Attachment(found.devices.get(id) == HEALTHY, found.messages.get(id, ""))
+        return Attachment(driver_state.devices.get(id) == HEALTHY, driver_state.messages.get(id, ""))
 
 
 def _owners_of_late_devices(nodes: Iterable[Node], pools: Iterable[Object]) -> dict[tuple[str, str], Node | None]:

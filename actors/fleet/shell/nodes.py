@@ -237,14 +237,14 @@ class FleetNodes:
         if await self._create(obj):
             return
         name, spec = obj["metadata"]["name"], obj["spec"]
-        found = await self._client.get(RESOURCESLICES, name)
-        stored, owners = found["spec"], obj["metadata"]["ownerReferences"]
+        existing = await self._client.get(RESOURCESLICES, name)
+        stored, owners = existing["spec"], obj["metadata"]["ownerReferences"]
         driver = node.devices.drivers[spec["driver"]]
         there, differs = int(stored["pool"]["generation"]), {**stored, "pool": spec["pool"]} != spec
         if there > driver.generation or (there == driver.generation and differs):
             driver.generation = there + differs  # an earlier run published more, and devices change with a generation
             self.publish(node)
-        elif there < driver.generation or found["metadata"].get("ownerReferences") != owners:
+        elif there < driver.generation or existing["metadata"].get("ownerReferences") != owners:
             await self._client.patch(RESOURCESLICES, name, "", {"metadata": {"ownerReferences": owners}, "spec": spec})
 
     async def _delete_slice(self, name: str) -> None:

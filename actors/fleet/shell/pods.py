@@ -138,8 +138,8 @@ class FleetPods:
             if outcome is None:
                 return
             if outcome.claims:
-                found = {name: await self._read(RESOURCECLAIMS, name, pod.namespace) for name in outcome.claims}
-                claims |= cast("dict[str, views.ResourceClaim | None]", found)
+                fetched = {name: await self._read(RESOURCECLAIMS, name, pod.namespace) for name in outcome.claims}
+                claims |= cast("dict[str, views.ResourceClaim | None]", fetched)
             elif outcome.patch is not None:
                 await self._patch(pod, outcome.patch)
             elif outcome.delete:
@@ -247,8 +247,8 @@ class FleetPods:
 
     async def _is_gone(self, pod: Pod) -> bool:
         """Return True if there is no pod of that name, or one with another uid."""
-        found = await self._read(PODS, pod.name, pod.namespace)
-        return found is None or found["metadata"]["uid"] != pod.uid
+        obj = await self._read(PODS, pod.name, pod.namespace)
+        return obj is None or obj["metadata"]["uid"] != pod.uid
 
     async def delete(self, pod: Pod) -> None:
         """Delete a pod at once, unless it has gone. Raises ApiError."""

@@ -99,9 +99,9 @@ class Devices:
 
     def restore(self, spec: PodSpec, held: PodHeld) -> None:
         """Give a pod from before this process the devices that its status shows, as far as they are free."""
-        found = {container.name: list(self._still_free(container.resources)) for container in held.containers}
+        devices = {container.name: list(self._still_free(container.resources)) for container in held.containers}
         containers = (
-            ContainerAllocation(container.name, container.kind, tuple(found.get(container.name, ())))
+            ContainerAllocation(container.name, container.kind, tuple(devices.get(container.name, ())))
             for container in admit_request(spec, ()).containers
         )
         self._ledger.admit(PodRecord(PodAllocation(spec.uid, spec.namespace, spec.name, tuple(containers))))
@@ -181,12 +181,12 @@ class Devices:
 
     def set_driver_health(self, driver: str, ids: Iterable[str], health: str, message: str, now_ns: int) -> None:
         """Let a DRA driver report a health of some of its devices, which are named DRIVER/POOL/DEVICE."""
-        found = self.drivers[driver]
+        driver_state = self.drivers[driver]
         for id in ids:
-            found.devices[id], found.messages[id] = health, message
+            driver_state.devices[id], driver_state.messages[id] = health, message
             if not message:
-                del found.messages[id]
-            if found.connected:
+                del driver_state.messages[id]
+            if driver_state.connected:
                 self._note(DeviceKey(driver, id), id, health, message, now_ns)
 
     def connect_driver(self, name: str, connected: bool, now_ns: int) -> None:
@@ -201,8 +201,8 @@ class Devices:
 
     def republish(self, driver: str, withheld: Iterable[str] = ()) -> None:
         """Let a DRA driver publish a new generation of its pools, without some of its devices."""
-        found = self.drivers[driver]
-        found.generation, found.withheld = found.generation + 1, frozenset(withheld)
+        driver_state = self.drivers[driver]
+        driver_state.generation, driver_state.withheld = driver_state.generation + 1, frozenset(withheld)
 
     def ids_of(self, plugin: str, driver: str) -> list[str] | None:
         """Return the ids of the devices of a plugin or a driver; None if the node lacks it."""
@@ -242,10 +242,10 @@ class Devices:
 
 def published(driver: Driver, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the spec of a slice as a driver publishes it now: with its generation, without what it withholds."""
-    made = {**spec, "pool": {**spec["pool"], "generation": driver.generation}}
+    latest = {**spec, "pool": {**spec["pool"], "generation": driver.generation}}
     if driver.withheld:
-        made["devices"] = [device for device in spec.get("devices") or () if _id(spec, device) not in driver.withheld]
-    return made
+        latest["devices"] = [device for device in spec.get("devices") or () if _id(spec, device) not in driver.withheld]
+    return latest
 
 
 def _id(spec: Mapping[str, Any], device: Mapping[str, Any]) -> str:
@@ -259,12 +259,12 @@ def _device_ids(slices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def _with_claims(spec: PodSpec, allocation: PodAllocation, claims: tuple[PodClaim, ...]) -> PodAllocation:
     """Return the allocation with the claims, all of which their drivers have prepared."""
     requested = PrepareClaims(spec.uid, spec.namespace, spec.name, claims, references(spec))
-    found = pod_claims(requested, {claim.entry: _prepared(spec.uid, claim) for claim in claims})
+    prepared = pod_claims(requested, {claim.entry: _prepared(spec.uid, claim) for claim in claims})
     containers = tuple(
-        msgspec.structs.replace(container, claims=found.containers.get(container.name, ()))
+        msgspec.structs.replace(container, claims=prepared.containers.get(container.name, ()))
         for container in allocation.containers
     )
-    return msgspec.structs.replace(allocation, containers=containers, claims=found.unreferenced)
+    return msgspec.structs.replace(allocation, containers=containers, claims=prepared.unreferenced)
 
 
 def _prepared(uid: str, claim: PodClaim) -> ClaimInfo:

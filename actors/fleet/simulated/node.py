@@ -109,9 +109,9 @@ class Node:
     def gone_drivers(self) -> list[tuple[Driver, list[str]]]:
         """Return the drivers that are gone, each with the names of its slices."""
         return [
-            (found, [self._slice_name(driver, number) for number in range(len(driver.slices))])
+            (driver_state, [self._slice_name(driver, number) for number in range(len(driver.slices))])
             for driver in self.template.drivers
-            if not (found := self.devices.drivers[driver.driver]).connected
+            if not (driver_state := self.devices.drivers[driver.driver]).connected
         ]
 
     def _slice_name(self, driver: DriverTemplate, number: int) -> str:

@@ -143,11 +143,11 @@ def _pass_time(started_ns: int, attempts: dict[str, Attempts], now_ns: int) -> P
     startup = attempts.get(STARTUP)
     if startup is not None:
         startup.pass_time(started_ns, now_ns)
-    for kind, each in attempts.items():
+    for kind, probed in attempts.items():
         if kind == STARTUP:
             continue
         if startup is not None and startup.state.good is not True:
-            each.skip_to(startup.next_ns)
+            probed.skip_to(startup.next_ns)
         else:
-            each.pass_time(started_ns, now_ns)
-    return verdict_of({kind: (each.probe, each.state) for kind, each in attempts.items()})
+            probed.pass_time(started_ns, now_ns)
+    return verdict_of({kind: (probed.probe, probed.state) for kind, probed in attempts.items()})

@@ -43,12 +43,12 @@ def cpu_seconds(supervisor: int, names: frozenset[str] = frozenset()) -> dict[st
 
     `supervisor`: its process id, 0 for none. The kernel cuts names at 15 characters.
     """
-    found: dict[str, float] = defaultdict(float)
+    by_name: dict[str, float] = defaultdict(float)
     processes = dict(_processes())
     for pid, (name, _, seconds) in processes.items():
         if name in names or (supervisor and _descends(pid, supervisor, processes)):
-            found[name.removeprefix(PREFIX)] += seconds
-    return found
+            by_name[name.removeprefix(PREFIX)] += seconds
+    return by_name
 
 
 def _processes() -> Iterator[tuple[int, tuple[str, int, float]]]:
@@ -285,7 +285,7 @@ class ScenarioRunner:
         await self._client.create(PODS, self._objects.pod(name, annotations, claim), self._space)
 
     def _cpu(self) -> dict[str, float]:
-        found = cpu_seconds(self._options.supervisor, self._options.processes)
+        seconds = cpu_seconds(self._options.supervisor, self._options.processes)
         times = os.times()
-        found[OWN] = times.user + times.system
-        return found
+        seconds[OWN] = times.user + times.system
+        return seconds

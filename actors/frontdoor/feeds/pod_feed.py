@@ -138,8 +138,8 @@ class PodFeed:
 
     def get_response(self, namespace: str, name: str) -> bytes | None:
         """Return the encoded response of Get, or None if the pod holds nothing on this node."""
-        found = [item for item in self.pods.values() if item.name == name and item.namespace == namespace]
-        return field(GET_POD_FIELD, self._listed_bytes(min(found, key=attrgetter("uid")))) if found else None
+        pods = [item for item in self.pods.values() if item.name == name and item.namespace == namespace]
+        return field(GET_POD_FIELD, self._listed_bytes(min(pods, key=attrgetter("uid")))) if pods else None
 
     def v1alpha1_list(self) -> list[v1alpha1.PodResources]:
         return [v1alpha1_pod(item) for item in self.listed()]

@@ -95,8 +95,8 @@ class RuntimeClient:
         for filter_ in (chosen, None):
             request = cri.ListPodSandboxRequest(filter=filter_)
             listed = await self._ask("ListPodSandbox", request, cri.ListPodSandboxResponse)
-            if found := [item.id for item in listed.items if item.id and item.metadata.uid == uid]:
-                return found
+            if ids := [item.id for item in listed.items if item.id and item.metadata.uid == uid]:
+                return ids
         return []
 
     async def _sandbox(self, id_: str) -> "cri.PodSandboxStatusResponse | None":
@@ -115,8 +115,8 @@ class RuntimeClient:
             request = cri.ListContainersRequest(filter=filter_)
             reply = await self._ask("ListContainers", request, cri.ListContainersResponse)
             listed |= {item.id: item.pod_sandbox_id for item in reply.containers if item.id}
-        found = [await self._container(id_, sandbox) for id_, sandbox in listed.items()]
-        return [status for status in found if status is not None]
+        statuses = [await self._container(id_, sandbox) for id_, sandbox in listed.items()]
+        return [status for status in statuses if status is not None]
 
     async def _container(self, id_: str, sandbox: str) -> ContainerStatus | None:
         request = cri.ContainerStatusRequest(container_id=id_)

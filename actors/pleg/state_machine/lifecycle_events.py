@@ -39,8 +39,8 @@ def states_of(status: PodStatus | None) -> dict[str, str]:
     if status is None:
         return {}
     known = (RUNNING, EXITED)
-    found = {item.id: item.state if item.state in known else UNKNOWN for item in status.containers}
-    return found | {item.id: RUNNING if item.ready else EXITED for item in status.sandboxes}
+    states = {item.id: item.state if item.state in known else UNKNOWN for item in status.containers}
+    return states | {item.id: RUNNING if item.ready else EXITED for item in status.sandboxes}
 
 
 def changes(uid: str, old: States, new: States) -> list[PodLifecycleEvent]:

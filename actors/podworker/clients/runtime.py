@@ -83,8 +83,12 @@ class BusRuntime:
     async def image(self, name: str, volume: bool = False) -> ImageFound | None:
         request = cri_pb2.ImageStatusRequest(image=_image(name, volume))
         reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)
-        found = reply.image
-        return ImageFound(found.id, found.uid.value, found.username) if reply.HasField("image") and found.id else None
+        cri_image = reply.image
+        return (
+            ImageFound(cri_image.id, cri_image.uid.value, cri_image.username)
+            if reply.HasField("image") and cri_image.id
+            else None
+        )
 
     async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None, volume: bool = False) -> str:
         request = cri_pb2.PullImageRequest(image=_image(image, volume), auth=auth)
@@ -106,8 +110,8 @@ class BusRuntime:
         """Return uid, namespace and name of every pod that has a sandbox in the runtime."""
         request = cri_pb2.ListPodSandboxRequest()
         reply = await self._call("ListPodSandbox", request, cri_pb2.ListPodSandboxResponse, QUICK_S, True)
-        found = (item.metadata for item in reply.items)
-        return [(metadata.uid, metadata.namespace, metadata.name) for metadata in found if metadata.uid]
+        all_metadata = (item.metadata for item in reply.items)
+        return [(metadata.uid, metadata.namespace, metadata.name) for metadata in all_metadata if metadata.uid]
 
     async def _call(
         self, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False

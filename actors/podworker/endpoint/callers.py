@@ -98,13 +98,13 @@ class CallerAccess:
         if scheme.lower() != "bearer" or not token.strip():
             raise CallerUnknown("Unauthorized")
         key, now = hashlib.sha256(token.strip().encode()).digest(), time.monotonic()
-        found = self._callers.get(key, now)
-        if found is None:
-            found = await self._review_token(token.strip())
-            self._callers.put(key, found, now + (TOKEN_S if isinstance(found, Caller) else DENIED_S))
-        if isinstance(found, str) or found.name == API_SERVER:
+        caller = self._callers.get(key, now)
+        if caller is None:
+            caller = await self._review_token(token.strip())
+            self._callers.put(key, caller, now + (TOKEN_S if isinstance(caller, Caller) else DENIED_S))
+        if isinstance(caller, str) or caller.name == API_SERVER:
             raise CallerUnknown("Unauthorized")
-        return found
+        return caller
 
     async def _review_token(self, token: str) -> Caller | str:
         review = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": "TokenReview", "spec": {"token": token}}

@@ -110,7 +110,9 @@ def resource_page(sample: Sample, started: Callable[[MeasuredContainer], float])
         _pod(lines, {"namespace": namespace, "pod": name}, containers)
     lines["resource_scrape_error"].append("resource_scrape_error 0")
     return "".join(
-        _head(name, *RESOURCES[name]) + "".join(f"{line}\n" for line in found) for name, found in lines.items() if found
+        _head(name, *RESOURCES[name]) + "".join(f"{line}\n" for line in samples)
+        for name, samples in lines.items()
+        if samples
     )
 
 

@@ -65,14 +65,14 @@ async def _send_list(request: web.BaseRequest, pods: Iterable[Mapping[str, Any]]
 
 def running_pods(statuses: Iterable[PodStatus]) -> list[Object]:
     """Return the pods that the runtime has, by names and images only, as kubelet shows them."""
-    found = []
+    pods = []
     for status in statuses:
         running = [run for run in status.containers if run.state == "running"]
         if running or any(sandbox.ready for sandbox in status.sandboxes):
             containers = [{"name": run.name, "image": run.image, "resources": {}} for run in running]
             metadata = {"name": status.name, "namespace": status.namespace, "uid": status.uid}
-            found.append({"metadata": metadata, "spec": {"containers": containers}, "status": {}})
-    return found
+            pods.append({"metadata": metadata, "spec": {"containers": containers}, "status": {}})
+    return pods
 
 
 class ConfigPage:

@@ -84,8 +84,8 @@ class UsageSampler:
         reply = await self._ask()
         now = self._clock()
         known = {container.id: container.usage for container in before.containers} if before else {}
-        found = [_container(stats, known.get(stats.attributes.id)) for stats in reply.stats]
-        containers = tuple(container for container in found if container.uid and container.usage.at_ns)
+        measured = [_container(stats, known.get(stats.attributes.id)) for stats in reply.stats]
+        containers = tuple(container for container in measured if container.uid and container.usage.at_ns)
         window = now - before.taken if before else 0.0
         return Sample(now, window, _rated(_machine(), before.node if before else None), containers)
 
@@ -126,7 +126,10 @@ def summary(node: str, sample: Sample) -> dict[str, Any]:
     pods: dict[str, list[MeasuredContainer]] = {}
     for container in sample.containers:
         pods.setdefault(container.uid, []).append(container)
-    return {"node": {"nodeName": node, **_figures(sample.node)}, "pods": [_pod(found) for found in pods.values()]}
+    return {
+        "node": {"nodeName": node, **_figures(sample.node)},
+        "pods": [_pod(containers) for containers in pods.values()],
+    }
 
 
 def _pod(containers: list[MeasuredContainer]) -> dict[str, Any]:

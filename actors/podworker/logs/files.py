@@ -26,10 +26,10 @@ def size_of(path: str) -> int:
 def pieces(log: Path) -> list[Path]:
     """Return the rotated files of a log, oldest first."""
     try:
-        found = [path for path in log.parent.iterdir() if path.name.startswith(log.name + ".")]
+        paths = [path for path in log.parent.iterdir() if path.name.startswith(log.name + ".")]
     except OSError:
         return []
-    return sorted(path for path in found if path.suffix != UNFINISHED)
+    return sorted(path for path in paths if path.suffix != UNFINISHED)
 
 
 def make_room(log: Path, keep: int) -> None:

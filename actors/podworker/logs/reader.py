@@ -121,10 +121,10 @@ class Renderer:
 
 def stamp_ns(stamp: bytes) -> int | None:
     """Parse an RFC 3339 time with up to nine fractional digits to nanoseconds since the epoch; None if malformed."""
-    found = _STAMP.match(stamp)
-    if found is None:
+    match = _STAMP.match(stamp)
+    if match is None:
         return None
-    whole, digits, sign, hours, minutes = found.groups()
+    whole, digits, sign, hours, minutes = match.groups()
     try:
         seconds = calendar.timegm(time.strptime(whole.decode().upper(), "%Y-%m-%dT%H:%M:%S"))
     except ValueError:

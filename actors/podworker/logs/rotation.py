@@ -42,9 +42,9 @@ class RotationSchedule:
             self._known = {id: self._known.get(id, (-1, 0, 0)) for id in logs}
         elif self._passes < self._next:
             return []
-        found = [id for id, (_, _, at) in self._known.items() if at <= self._passes]
+        ids = [id for id, (_, _, at) in self._known.items() if at <= self._passes]
         self._next = min((at for _, _, at in self._known.values() if at > self._passes), default=self._passes + SELDOM)
-        return found
+        return ids
 
     def found(self, id: str, size: int) -> None:
         before, quiet, _ = self._known[id]

@@ -114,12 +114,12 @@ class SliceCleaner:
             self._woken.clear()
         for failures in count(1):
             try:
-                found = await self._options.client.list(RESOURCESLICES, field_selector=self._selector())
+                slice_list = await self._options.client.list(RESOURCESLICES, field_selector=self._selector())
                 break
             except NodeplaneError as error:
                 log.info("resource slices not listed yet, retrying error=%s", error)
                 await asyncio.sleep(backoff_delay(failures, FIRST_S, MOST_S))
-        drivers = {str((item.get("spec") or {}).get("driver") or "") for item in found.get("items") or ()}
+        drivers = {str((item.get("spec") or {}).get("driver") or "") for item in slice_list.get("items") or ()}
         drivers.discard("")  # a selector without a driver would delete the slices of all
         self._gone.found(drivers, self._options.connected() or connected, time.monotonic())
 

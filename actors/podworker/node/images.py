@@ -19,9 +19,9 @@ log = logging.getLogger("podworker")
 
 def image_list(images: "Iterable[cri_pb2.Image]") -> tuple[views.ContainerImage, ...]:
     """Return the entries of `status.images`, the largest first."""
-    found = [(image.size, (*image.repo_digests, *image.repo_tags)[:NAMES], image.id) for image in images]
-    found.sort(key=lambda each: (-each[0], each[2]))
-    return tuple({"names": list(names), "sizeBytes": size} for size, names, _ in found[:IMAGES])
+    entries = [(image.size, (*image.repo_digests, *image.repo_tags)[:NAMES], image.id) for image in images]
+    entries.sort(key=lambda each: (-each[0], each[2]))
+    return tuple({"names": list(names), "sizeBytes": size} for size, names, _ in entries[:IMAGES])
 
 
 class NodeImages:
@@ -37,12 +37,12 @@ class NodeImages:
     async def run(self) -> None:
         while True:
             try:
-                found = image_list((await self._images()).images)
+                images = image_list((await self._images()).images)
             except (NodeplaneError, OSError, TimeoutError) as error:
                 log.debug("images not listed error=%s", error)
                 await asyncio.sleep(RETRY_S if self.known is None else REFRESH_S)
                 continue
-            if found != self.known:
-                self.known = found
+            if images != self.known:
+                self.known = images
                 self._changed()
             await asyncio.sleep(REFRESH_S)

@@ -37,12 +37,12 @@ def instance_of(path: Path) -> str:
     """Return the root's identity, created on first use. Empty if it cannot be written: then names are not protected."""
     if known := _text(str(path)):
         return known
-    made = str(uuid.uuid4())
+    identity = str(uuid.uuid4())
     try:
-        write_atomic(path, made.encode(), 0o600)
+        write_atomic(path, identity.encode(), 0o600)
     except OSError:
         return ""
-    return made
+    return identity
 
 
 def own_address() -> str:

@@ -274,14 +274,14 @@ class NodeStatusUpdater:
         self._check_due = time.monotonic() + CHECK_S
         try:
             read = await self._options.client.get(NODES, self._options.name)
-            found = await self._label(cast("views.Node", read))
+            current = await self._label(cast("views.Node", read))
         except ApiError as error:
             if error.code != 404:
                 raise
             return node
-        self._advertised |= advertised_resources(node, found)
-        self._node = found
-        return found
+        self._advertised |= advertised_resources(node, current)
+        self._node = current
+        return current
 
     async def _label(self, node: views.Node) -> views.Node:
         metadata, inputs = node.get("metadata") or {}, self._inputs()

@@ -68,12 +68,12 @@ class Cpusets:
         placement = self._options.placement()
         if placement is None or not placement.shared:
             return True
-        online, found, good = parse_list(placement.online), list(self._options.running()), True
+        online, containers, good = parse_list(placement.online), list(self._options.running()), True
         shared = format_list(parse_list(placement.shared) & online)
         for known in (self._written, self._offline):
-            for gone in known.keys() - {held.id for held in found}:
+            for gone in known.keys() - {held.id for held in containers}:
                 del known[gone]
-        for held in found:
+        for held in containers:
             self._warn(held, online)
             desired = format_list(parse_list(held.grant.cpus) & online) if held.grant.cpus else shared
             if desired and self._written.get(held.id) != desired:

@@ -49,8 +49,8 @@ def static_pod(path: str, text: bytes, node: str) -> views.Pod:
     obj = _parse(text)
     if not isinstance(obj, dict) or obj.get("kind") != "Pod" or obj.get("apiVersion") != "v1":
         raise ManifestInvalid("not one object of kind Pod, apiVersion v1")
-    if found := _reference(obj.get("spec")):
-        raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {found}")
+    if reference := _reference(obj.get("spec")):
+        raise ManifestInvalid(f"a static pod may not refer to API objects, and this one has a {reference}")
     pod = _of_node(_typed(obj), path, text, node)
     if causes := _causes(pod):
         raise ManifestInvalid("; ".join(f"{cause.field}: {cause.message}" for cause in causes[:MOST_TOLD]))
@@ -150,10 +150,10 @@ def _reference(value: Any) -> str:
             volume = key in ("configMap", "secret") and isinstance(inner, dict)
             if inner and (key in FORBIDDEN or volume):
                 return str(key)
-            if found := _reference(inner):
-                return found
+            if reference := _reference(inner):
+                return reference
     if isinstance(value, list):
-        return next((found for item in value if (found := _reference(item))), "")
+        return next((reference for item in value if (reference := _reference(item))), "")
     return ""
 
 
@@ -175,7 +175,7 @@ class ManifestDirectory:
 
         A file that becomes invalid retains its last valid pod, a directory that cannot be listed all of them.
         """
-        found: dict[str, tuple[Stamp, views.Pod | None]] = {}
+        files: dict[str, tuple[Stamp, views.Pod | None]] = {}
         try:
             names = sorted(name for name in os.listdir(self._path) if not name.startswith("."))
         except FileNotFoundError:
@@ -187,8 +187,8 @@ class ManifestDirectory:
         for name in names:
             before = self._files.get(name)
             if (entry := self._entry(name, before)) is not None:
-                found[name] = entry
-        self._files = found
+                files[name] = entry
+        self._files = files
         return self._pods()
 
     def _pods(self) -> dict[str, views.Pod]:

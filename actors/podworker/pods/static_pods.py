@@ -78,10 +78,10 @@ class MirrorTable:
         """Return the mirror pod of a static pod, None for other pods. Raises MirrorMissing."""
         if spec.uid not in self.static:
             return None
-        found = self.mirrors.get(f"{spec.namespace}/{spec.name}", {})
-        if mirrored(found) != spec.uid:
+        mirror = self.mirrors.get(f"{spec.namespace}/{spec.name}", {})
+        if mirrored(mirror) != spec.uid:
             raise MirrorMissing(f"static pod {spec.namespace}/{spec.name} has no mirror in the API yet")
-        return found
+        return mirror
 
 
 class StaticOptions(msgspec.Struct, frozen=True):
@@ -155,10 +155,10 @@ class StaticPods:
         of files that were gone in between.
         """
         gone = self._directory.uids(removed)
-        found = await asyncio.to_thread(self._directory.read)
-        for uid in gone & found.keys() & self._static.keys():
+        pods = await asyncio.to_thread(self._directory.read)
+        for uid in gone & pods.keys() & self._static.keys():
             self._end(uid)
-        self._apply(found)
+        self._apply(pods)
         return self._directory.listed
 
     async def watch(self) -> None:

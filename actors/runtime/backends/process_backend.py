@@ -147,14 +147,16 @@ class ProcessBackend:
         """Collect what the configuration does not have, with a holder of the pod's namespaces if it needs one."""
         sandbox, options = container.sandbox, container.config.linux.security_context.namespace_options
         shared = isolation.PID in isolation.requested_namespaces(sandbox.config)
-        found = Surroundings(str(self._state.shim(container.id)), container.record.nodes)
+        surroundings = Surroundings(str(self._state.shim(container.id)), container.record.nodes)
         if kernel_paths(sandbox.config.linux.sysctls) or (shared and options.pid == pb.POD):
             holder = await self.holders.ensure(sandbox)
             pid_of = holder.pid if shared and options.pid == pb.POD else 0
-            found = found._replace(pid_of=pid_of, ipc_of=holder.pid if holder.ipc and options.ipc != pb.NODE else 0)
+            surroundings = surroundings._replace(
+                pid_of=pid_of, ipc_of=holder.pid if holder.ipc and options.ipc != pb.NODE else 0
+            )
         if shared and options.pid == pb.TARGET:
-            found = found._replace(pid_of=self._target(container, options.target_id))
-        return found
+            surroundings = surroundings._replace(pid_of=self._target(container, options.target_id))
+        return surroundings
 
     def _target(self, container: Container, id: str) -> int:
         target = container.sandbox.containers.get(id)

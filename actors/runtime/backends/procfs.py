@@ -75,13 +75,13 @@ def descendants(pid: int) -> Iterator[int]:
 
 
 def _children(pid: int) -> list[int]:
-    found: list[int] = []
+    pids: list[int] = []
     try:
         for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
+            pids += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text().split())
     except OSError:
-        return found
-    return found
+        return pids
+    return pids
 
 
 _SESSION_FIELD = 3  # of /proc/PID/stat, counted behind the closing bracket of the name
@@ -106,10 +106,10 @@ def kill_session(leader: int, ticks: int, boot: str) -> int:
     """
     if leader <= 0 or boot != boot_id() or start_ticks(leader) not in (0, ticks):
         return 0
-    found = [pid for pid in _pids() if _session(pid) == leader]
-    for pid in found:
+    pids = [pid for pid in _pids() if _session(pid) == leader]
+    for pid in pids:
         kill_process(pid)
-    return len(found)
+    return len(pids)
 
 
 def _pids() -> Iterator[int]:

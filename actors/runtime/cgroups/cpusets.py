@@ -34,10 +34,10 @@ def fit(requested: list[Setting], base: Path | None) -> list[Setting]:
     asked = {setting.file: setting.value for setting in requested if setting.controller == CPUSET}
     if base is None or not asked:
         return others
-    found = {file: _common(asked.get(file, ""), _usable(base, file)) for file in (CPUS, MEMS)}
-    if any(file in asked and not found[file] for file in (CPUS, MEMS)) or not all(found.values()):
+    restricted = {file: _common(asked.get(file, ""), _usable(base, file)) for file in (CPUS, MEMS)}
+    if any(file in asked and not restricted[file] for file in (CPUS, MEMS)) or not all(restricted.values()):
         return others
-    return [*others, *(Setting(CPUSET, file, value) for file, value in found.items())]
+    return [*others, *(Setting(CPUSET, file, value) for file, value in restricted.items())]
 
 
 def affinity(resources: pb.LinuxContainerResources) -> tuple[int, ...]:

@@ -222,16 +222,16 @@ class Cgroups:
         return base and (base / id if flat else base / pod.parent / id)
 
     def _groups(self, id: str, pod: PodGroup) -> set[Path]:
-        found = (self._group(id, pod, controller) for controller in self._hierarchy.bases) if self._hierarchy else ()
-        return {group for group in found if group is not None}
+        groups = (self._group(id, pod, controller) for controller in self._hierarchy.bases) if self._hierarchy else ()
+        return {group for group in groups if group is not None}
 
     def _settings(self, resources: pb.LinuxContainerResources, pod: PodGroup) -> list[Setting]:
         """Return the settings of a container. The least shares are no reason for a group, but are set in one."""
         assert self._hierarchy is not None
-        found = cpusets.fit(settings(resources, self._hierarchy.unified), self._hierarchy.bases.get(CPUSET))
-        least = 0 < resources.cpu_shares <= NO_SHARES and (found or pod.limits)
+        effective = cpusets.fit(settings(resources, self._hierarchy.unified), self._hierarchy.bases.get(CPUSET))
+        least = 0 < resources.cpu_shares <= NO_SHARES and (effective or pod.limits)
         value = str(scaled(NO_SHARES, self.unified))
-        return [*found, Setting(CPU, SHARES_FILES[self.unified], value)] if least else found
+        return [*effective, Setting(CPU, SHARES_FILES[self.unified], value)] if least else effective
 
     def _bases(self) -> set[Path]:
         return set(self._hierarchy.bases.values()) if self._hierarchy is not None else set()
@@ -257,8 +257,8 @@ class Cgroups:
         """Return groups without a setting: for the pod's limits, and for a later limit of CPU or memory."""
         controllers = {setting.controller for setting in (*wanted, *pod.limits)}
         controllers |= {CPU, MEMORY} if controllers & {CPU, MEMORY} else set()
-        found = (self._group(id, pod, controller) for controller in sorted(controllers))
-        return [group for group in found if group is not None]
+        groups = (self._group(id, pod, controller) for controller in sorted(controllers))
+        return [group for group in groups if group is not None]
 
     def _limit_pod(self, base: Path, pod: PodGroup) -> None:
         """Make the pod's group, with the limits that this hierarchy has."""

@@ -75,15 +75,15 @@ def scaled(shares: int, unified: bool) -> int:
 
 def _cpu(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:
     quota, period, shares = resources.cpu_quota, resources.cpu_period or _PERIOD_US, resources.cpu_shares
-    found = []
+    cpu_settings = []
     if shares > NO_SHARES:
-        found.append(Setting(CPU, SHARES_FILES[unified], str(scaled(shares, unified))))
+        cpu_settings.append(Setting(CPU, SHARES_FILES[unified], str(scaled(shares, unified))))
     if quota and unified:
-        found.append(Setting(CPU, "cpu.max", f"{quota if quota > 0 else 'max'} {period}"))
+        cpu_settings.append(Setting(CPU, "cpu.max", f"{quota if quota > 0 else 'max'} {period}"))
     elif quota:
-        found.append(Setting(CPU, "cpu.cfs_period_us", str(period)))
-        found.append(Setting(CPU, "cpu.cfs_quota_us", str(max(quota, -1))))
-    return found
+        cpu_settings.append(Setting(CPU, "cpu.cfs_period_us", str(period)))
+        cpu_settings.append(Setting(CPU, "cpu.cfs_quota_us", str(max(quota, -1))))
+    return cpu_settings
 
 
 def _memory(resources: pb.LinuxContainerResources, unified: bool) -> list[Setting]:

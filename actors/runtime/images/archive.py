@@ -66,13 +66,13 @@ class Archive:
         self._raw.close()
 
     def _index(self) -> dict[str, tarfile.TarInfo]:
-        found: dict[str, tarfile.TarInfo] = {}
+        members: dict[str, tarfile.TarInfo] = {}
         most = self.budget.bounds.members
         for number, member in enumerate(self._tar.members()):
             if number >= most:
                 raise ImageTooLarge(f"{self._path} holds more than {most} files; save one image, not many")
-            found[member.name.removeprefix("./")] = member
-        return found
+            members[member.name.removeprefix("./")] = member
+        return members
 
     def contents(self) -> Contents:
         try:
@@ -120,8 +120,8 @@ class Archive:
         raise ImageUnusable(f"{self._path} holds no image for linux/{wanted}")
 
     def _docker(self) -> Contents:
-        found = self._json("manifest.json")
-        entry = found[0] if isinstance(found, list) and found and isinstance(found[0], dict) else {}
+        manifest = self._json("manifest.json")
+        entry = manifest[0] if isinstance(manifest, list) and manifest and isinstance(manifest[0], dict) else {}
         names, layers = _strings(entry.get("RepoTags")), _strings(entry.get("Layers"))
         return Contents(self._read(str(entry.get("Config") or "")), names, layers)
 
@@ -161,14 +161,14 @@ def _blob(descriptor: dict[str, Any]) -> str:
 def read_config(data: bytes) -> ImageConfig:
     """Decode the supported part of an image configuration. Raises ImageUnusable."""
     try:
-        found = (read_json(data) or {}).get("config") or {}
+        config = (read_json(data) or {}).get("config") or {}
         return ImageConfig(
-            entrypoint=_strings(found.get("Entrypoint")),
-            command=_strings(found.get("Cmd")),
-            env=_strings(found.get("Env")),
-            working_dir=str(found.get("WorkingDir") or ""),
-            user=str(found.get("User") or ""),
-            stop_signal=str(found.get("StopSignal") or ""),
+            entrypoint=_strings(config.get("Entrypoint")),
+            command=_strings(config.get("Cmd")),
+            env=_strings(config.get("Env")),
+            working_dir=str(config.get("WorkingDir") or ""),
+            user=str(config.get("User") or ""),
+            stop_signal=str(config.get("StopSignal") or ""),
         )
     except UNREADABLE:
         raise ImageUnusable("the image's configuration is no JSON object") from None

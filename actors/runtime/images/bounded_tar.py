@@ -169,10 +169,10 @@ class TarReader:
             yield member
 
     def data(self, member: tarfile.TarInfo) -> IO[bytes]:
-        found = self._tar.extractfile(member)
-        if found is None:
+        file = self._tar.extractfile(member)
+        if file is None:
             raise tarfile.ReadError(f"{member.name!r} is no file")
-        return found
+        return file
 
     def _next(self) -> tarfile.TarInfo | None:
         self._file.begin_header()

@@ -147,10 +147,10 @@ class LayerUnpacker:
         directory = -1
         try:
             directory, name = parent_beneath(self._top, target, _IN_ROOT)
-            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if not stat.S_ISREG(found.st_mode):
+            info = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            if not stat.S_ISREG(info.st_mode):
                 raise fault
-            if not _is_same(parent, last, found):
+            if not _is_same(parent, last, info):
                 _remove(parent, last)
                 os.link(name, last, src_dir_fd=directory, dst_dir_fd=parent, follow_symlinks=False)
         except (FileNotFoundError, NotADirectoryError):
@@ -189,13 +189,13 @@ def _lstat(parent: int, name: str) -> os.stat_result | None:
 
 
 def _is_directory(parent: int, name: str) -> bool:
-    found = _lstat(parent, name)
-    return found is not None and stat.S_ISDIR(found.st_mode)
+    info = _lstat(parent, name)
+    return info is not None and stat.S_ISDIR(info.st_mode)
 
 
 def _is_same(parent: int, name: str, other: os.stat_result) -> bool:
-    found = _lstat(parent, name)
-    return found is not None and os.path.samestat(found, other)
+    info = _lstat(parent, name)
+    return info is not None and os.path.samestat(info, other)
 
 
 def _set_mode(parent: int, name: str, mode: int) -> None:

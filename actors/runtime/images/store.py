@@ -96,8 +96,8 @@ class ImageStore:
     def find(self, reference: str) -> Image | None:
         """Find an image by id, by a prefix of at least six digits, or by short or full name."""
         name, _, digest = reference.partition("@")
-        if found := self._images.get(digest or name):
-            return found
+        if exact := self._images.get(digest or name):
+            return exact
         digits = name.removeprefix(_PREFIX)
         begun = [image for id, image in self._images.items() if digits and id.startswith(_PREFIX + digits)]
         if len(begun) == 1 and len(digits) >= 6:

@@ -51,12 +51,12 @@ def resolve(entries: Mapping[str, V], prefix: str, kind: str) -> V:
     """Return the entry with the id, or the only one whose id has it as a prefix. Raises NotFound, AmbiguousId."""
     if (exact := entries.get(prefix)) is not None:
         return exact
-    found = [key for key in entries if key.startswith(prefix)] if prefix and len(prefix) < ID_LENGTH else []
-    if not found:
+    matches = [key for key in entries if key.startswith(prefix)] if prefix and len(prefix) < ID_LENGTH else []
+    if not matches:
         raise NotFound(f'{kind} "{prefix}" not found')
-    if len(found) > 1:
-        raise AmbiguousId(f'{kind} id "{prefix}" is a prefix of {len(found)} ids; give more digits')
-    return entries[found[0]]
+    if len(matches) > 1:
+        raise AmbiguousId(f'{kind} id "{prefix}" is a prefix of {len(matches)} ids; give more digits')
+    return entries[matches[0]]
 
 
 class Reservations:
@@ -125,10 +125,10 @@ class RuntimePods:
     def list_sandboxes(
         self, id: str = "", state: int | None = None, labels: Mapping[str, str] = NO_LABELS
     ) -> list[Sandbox]:
-        found = _select(self.sandboxes, id, "sandbox")
+        candidates = _select(self.sandboxes, id, "sandbox")
         selected = [
             sandbox
-            for sandbox in found
+            for sandbox in candidates
             if (state is None or state == sandbox_state(sandbox)) and _has_labels(sandbox.config.labels, labels)
         ]
         return sorted(selected, key=lambda sandbox: sandbox.record.created_at)
@@ -148,11 +148,11 @@ class RuntimePods:
         return sorted(selected, key=lambda container: container.life.created_at)
 
     def _in_sandbox(self, id: str, sandbox_id: str) -> Iterable[Container]:
-        found = _select(self.containers, id, "container")
+        containers = _select(self.containers, id, "container")
         if not sandbox_id:
-            return found
+            return containers
         owners = _select(self.sandboxes, sandbox_id, "sandbox")
-        return [container for container in found if container.sandbox in owners]
+        return [container for container in containers if container.sandbox in owners]
 
 
 def _select(entries: Mapping[str, V], id: str, kind: str) -> Collection[V]:

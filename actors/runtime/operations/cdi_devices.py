@@ -96,7 +96,7 @@ class CdiFiles:
 
     def _devices(self) -> dict[str, list[FoundDevice]]:
         """Return every device; several entries where files of one directory describe the same one."""
-        found: dict[str, list[FoundDevice]] = {}
+        devices: dict[str, list[FoundDevice]] = {}
         read: dict[Path, tuple[Stamp, _Spec | None]] = {}
         for directory in self._directories:
             here: dict[str, list[FoundDevice]] = {}
@@ -105,9 +105,9 @@ class CdiFiles:
                     for device in spec.devices:
                         entry = FoundDevice(path, spec.container_edits, device.container_edits)
                         here.setdefault(f"{spec.kind}={device.name}", []).append(entry)
-            found |= here
+            devices |= here
         self._known = read
-        return found
+        return devices
 
     def _read(self, path: Path, read: dict[Path, tuple[Stamp, _Spec | None]]) -> _Spec | None:
         """Return the parsed file; None if unusable, which is logged once per version of the file."""
@@ -206,7 +206,7 @@ def _apply(config: pb.ContainerConfig, edit: _Edits, made: Collection[str]) -> N
 def missing_nodes(found: Sequence[FoundDevice]) -> tuple[DeviceNode, ...]:
     """Return the device nodes that must be made: the host has none with these numbers. Blocks. Raises CdiUnusable."""
     nodes = (node for entry in found for edit in (entry.common, entry.own) for node in edit.device_nodes or ())
-    return tuple(made for node in dict.fromkeys(nodes) if (made := _missing(node)) is not None)
+    return tuple(missing for node in dict.fromkeys(nodes) if (missing := _missing(node)) is not None)
 
 
 def _missing(node: _NodeEdit) -> DeviceNode | None:

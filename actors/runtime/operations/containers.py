@@ -210,9 +210,9 @@ class Containers:
     ) -> tuple[pb.ContainerConfig, tuple[DeviceNode, ...]]:
         """Return the configuration with the CDI devices as described now; every start uses the same."""
         names = list(dict.fromkeys(device.name for device in config.CDI_devices))
-        found = await asyncio.to_thread(self._deps.cdi.find, names)
-        nodes = await asyncio.to_thread(missing_nodes, found)
-        changed = apply_devices(config, found, image is not None, {node.path for node in nodes})
+        devices = await asyncio.to_thread(self._deps.cdi.find, names)
+        nodes = await asyncio.to_thread(missing_nodes, devices)
+        changed = apply_devices(config, devices, image is not None, {node.path for node in nodes})
         command.check(changed, sandbox.config, image, nodes)
         return changed, nodes
 
@@ -301,7 +301,7 @@ def _directory(root: str, sub_path: str, name: str) -> str:
     """Return the path of a part of an image, whose files never change."""
     top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        found = open_beneath(top, sub_path.lstrip("/"))
+        descriptor = open_beneath(top, sub_path.lstrip("/"))
     except LeadsOut:
         raise InvalidRequest(f'image "{name}": image_sub_path "{sub_path}" leads out of it') from None
     except OSError as error:
@@ -310,6 +310,6 @@ def _directory(root: str, sub_path: str, name: str) -> str:
     finally:
         os.close(top)
     try:
-        return os.readlink(proc_path(found))
+        return os.readlink(proc_path(descriptor))
     finally:
-        os.close(found)
+        os.close(descriptor)

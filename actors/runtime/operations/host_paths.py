@@ -131,11 +131,11 @@ def _targets(container: Container) -> list[str]:
 
 def _missing(target: str) -> list[str]:
     """Return the path and its parents as far as they do not exist."""
-    found = []
+    missing = []
     while target != "/" and not os.path.lexists(target):
-        found.append(target)
+        missing.append(target)
         target = os.path.dirname(target)
-    return found
+    return missing
 
 
 def _within(path: str, top: str) -> bool:
@@ -144,21 +144,21 @@ def _within(path: str, top: str) -> bool:
 
 def mount_points() -> set[str]:
     """Return the mount points of all mount namespaces of the machine that have processes."""
-    found, seen = set[str](), set[str]()
+    points, seen = set[str](), set[str]()
     for process in Path("/proc").iterdir():
         if not process.name.isdecimal():
             continue
         with contextlib.suppress(OSError):  # it has ended
             namespace = os.readlink(process / "ns" / "mnt")
             if namespace not in seen:
-                found.update(mounted.point for mounted in mounts_of(process))
+                points.update(mounted.point for mounted in mounts_of(process))
                 seen.add(namespace)
-    return found
+    return points
 
 
 def _remove_empty(path: str) -> None:
-    found = os.lstat(path)
-    if stat.S_ISDIR(found.st_mode):
+    st = os.lstat(path)
+    if stat.S_ISDIR(st.st_mode):
         os.rmdir(path)
-    elif stat.S_ISREG(found.st_mode) and found.st_size == 0:
+    elif stat.S_ISREG(st.st_mode) and st.st_size == 0:
         os.unlink(path)

@@ -28,7 +28,7 @@ def methods_of(service: ServiceDescriptor, parts: Sequence[object]) -> dict[str,
 
 def _method(method: MethodDescriptor, parts: Sequence[object]) -> Method:
     name = method.name
-    target = next((found for part in parts if (found := getattr(part, name, None))), None)
+    target = next((handler for part in parts if (handler := getattr(part, name, None))), None)
     parse = message_factory.GetMessageClass(method.input_type).FromString
     if method.server_streaming:
         return Method(stream=_streaming(name, target, parse), cancelled=True)

@@ -49,8 +49,8 @@ class ImageMethods:
         names = sorted(used | self._pulled.keys())
         images = [_imported(image) for image in self._images.all()] + [_virtual(name) for name in names]
         if wanted := request.filter.image.image:
-            found = self._images.find(wanted)
-            sought = {wanted, found.id if found else image_id(wanted)}
+            imported = self._images.find(wanted)
+            sought = {wanted, imported.id if imported else image_id(wanted)}
             images = [image for image in images if sought & {image.id, image.spec.image, *image.repo_digests}]
         return pb.ListImagesResponse(images=images)
 
@@ -80,12 +80,12 @@ class ImageMethods:
 
     async def ImageFsInfo(self, request: pb.ImageFsInfoRequest) -> pb.ImageFsInfoResponse:
         """Return the usage of the whole file system of the state directory."""
-        found = await asyncio.to_thread(os.statvfs, self._directory)
+        stats = await asyncio.to_thread(os.statvfs, self._directory)
         usage = pb.FilesystemUsage(
             timestamp=time.time_ns(),
             fs_id=pb.FilesystemIdentifier(mountpoint=str(self._directory)),
-            used_bytes=pb.UInt64Value(value=(found.f_blocks - found.f_bfree) * found.f_frsize),
-            inodes_used=pb.UInt64Value(value=found.f_files - found.f_ffree),
+            used_bytes=pb.UInt64Value(value=(stats.f_blocks - stats.f_bfree) * stats.f_frsize),
+            inodes_used=pb.UInt64Value(value=stats.f_files - stats.f_ffree),
         )
         return pb.ImageFsInfoResponse(image_filesystems=[usage], container_filesystems=[usage])
 

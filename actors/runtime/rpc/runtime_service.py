@@ -110,8 +110,8 @@ class SandboxMethods:
     async def ListPodSandbox(self, request: pb.ListPodSandboxRequest) -> pb.ListPodSandboxResponse:
         wanted = request.filter
         state = wanted.state.state if wanted.HasField("state") else None
-        found = self._pods.list_sandboxes(wanted.id, state, wanted.label_selector)
-        return pb.ListPodSandboxResponse(items=[sandbox_item(sandbox) for sandbox in found])
+        sandboxes = self._pods.list_sandboxes(wanted.id, state, wanted.label_selector)
+        return pb.ListPodSandboxResponse(items=[sandbox_item(sandbox) for sandbox in sandboxes])
 
     async def UpdatePodSandboxResources(
         self, request: pb.UpdatePodSandboxResourcesRequest
@@ -164,8 +164,8 @@ class ContainerMethods:
     async def ListContainers(self, request: pb.ListContainersRequest) -> pb.ListContainersResponse:
         wanted = request.filter
         state = wanted.state.state if wanted.HasField("state") else None
-        found = self._pods.list_containers(wanted.id, wanted.pod_sandbox_id, state, wanted.label_selector)
-        return pb.ListContainersResponse(containers=[container_item(container) for container in found])
+        containers = self._pods.list_containers(wanted.id, wanted.pod_sandbox_id, state, wanted.label_selector)
+        return pb.ListContainersResponse(containers=[container_item(container) for container in containers])
 
     async def ContainerStatus(self, request: pb.ContainerStatusRequest) -> pb.ContainerStatusResponse:
         container = self._pods.container(request.container_id)

@@ -26,15 +26,15 @@ class StatsMethods:
 
     async def ListContainerStats(self, request: pb.ListContainerStatsRequest) -> pb.ListContainerStatsResponse:
         wanted = request.filter
-        found = self._pods.list_containers(wanted.id, wanted.pod_sandbox_id, None, wanted.label_selector)
-        return pb.ListContainerStatsResponse(stats=await self._read(found))
+        containers = self._pods.list_containers(wanted.id, wanted.pod_sandbox_id, None, wanted.label_selector)
+        return pb.ListContainerStatsResponse(stats=await self._read(containers))
 
     async def PodSandboxStats(self, request: pb.PodSandboxStatsRequest) -> pb.PodSandboxStatsResponse:
         return pb.PodSandboxStatsResponse(stats=await self._pod(self._pods.sandbox(request.pod_sandbox_id)))
 
     async def ListPodSandboxStats(self, request: pb.ListPodSandboxStatsRequest) -> pb.ListPodSandboxStatsResponse:
-        found = self._pods.list_sandboxes(request.filter.id, None, request.filter.label_selector)
-        return pb.ListPodSandboxStatsResponse(stats=[await self._pod(sandbox) for sandbox in found])
+        sandboxes = self._pods.list_sandboxes(request.filter.id, None, request.filter.label_selector)
+        return pb.ListPodSandboxStatsResponse(stats=[await self._pod(sandbox) for sandbox in sandboxes])
 
     async def _usages(self, containers: list[Container]) -> list[ProcessUsage]:
         shims = [self._processes.shim_pid(container) for container in containers]

@@ -216,8 +216,8 @@ def make_nodes(nodes: tuple[MissingDevice, ...], scratch: str, top: str) -> None
     checked("a place for device nodes", lambda: system.mount("tmpfs", scratch, NOSUID | NOEXEC, "tmpfs", "mode=0700"))
     try:
         for number, node in enumerate(nodes):
-            made = f"{scratch}/{number}"
-            source = node.path if not _make_node(node, made) else made
+            path = f"{scratch}/{number}"
+            source = node.path if not _make_node(node, path) else path
             bind(Mount(source, node.path, readonly=False), top)
     finally:
         checked("a place for device nodes", lambda: system.detach(scratch))
@@ -240,7 +240,7 @@ def _make_node(node: MissingDevice, place: str) -> bool:
 
 def _on_host(node: MissingDevice) -> bool:
     try:
-        found = os.stat(node.path)
+        st = os.stat(node.path)
     except OSError:
         return False
-    return stat.S_IFMT(found.st_mode) == _KINDS[node.kind] and found.st_rdev == os.makedev(node.major, node.minor)
+    return stat.S_IFMT(st.st_mode) == _KINDS[node.kind] and st.st_rdev == os.makedev(node.major, node.minor)

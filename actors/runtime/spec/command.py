@@ -113,9 +113,9 @@ def _environment(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Im
     hostname = pod.hostname or pod.metadata.name or socket.gethostname()
     home = "/root" if image else os.environ.get("HOME", "/")
     values = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, "TERM": "xterm"}
-    found = {key.encode(): value.encode() for key, value in values.items()}
+    variables = {key.encode(): value.encode() for key, value in values.items()}
     for pair in image.config.env if image else ():
         name, _, value = pair.partition("=")
-        found[os.fsencode(name)] = os.fsencode(value)
-    found |= isolation.mount_variables(config.mounts)
-    return found | {pair.key.encode(): pair.value for pair in config.envs}
+        variables[os.fsencode(name)] = os.fsencode(value)
+    variables |= isolation.mount_variables(config.mounts)
+    return variables | {pair.key.encode(): pair.value for pair in config.envs}

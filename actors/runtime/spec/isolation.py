@@ -127,8 +127,8 @@ def resolv_conf(pod: pb.PodSandboxConfig) -> str:
 
 def _devices(devices: Sequence[pb.Device], own: bool = False) -> list[pb.Mount]:
     """Return mounts for devices: all of them with a /dev of its own, else those under another name than the host's."""
-    found = (pb.Mount(host_path=item.host_path, container_path=item.container_path) for item in devices)
-    return [mount for mount in found if own or mount.host_path != mount.container_path]
+    mounts = (pb.Mount(host_path=item.host_path, container_path=item.container_path) for item in devices)
+    return [mount for mount in mounts if own or mount.host_path != mount.container_path]
 
 
 def requested_namespaces(pod: pb.PodSandboxConfig) -> set[str]:

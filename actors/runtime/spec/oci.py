@@ -58,14 +58,14 @@ def _mount(source: str, target: str, readonly: bool, recursive: bool = False, no
 
 
 def _namespaces(isolated: dict[str, Any]) -> list[dict[str, str]]:
-    found = [{"type": "mount"}] if isolated else []
+    namespaces = [{"type": "mount"}] if isolated else []
     if isolated.get("processes"):
-        found.append({"type": "pid"})
+        namespaces.append({"type": "pid"})
     for field, kind in (("pid_of", "pid"), ("ipc_of", "ipc")):
         if isolated.get(field):
-            found.append({"type": kind, "path": f"/proc/{isolated[field]}/ns/{kind}"})
-    found += [{"type": "uts"}] if isolated.get("hostname") else []
-    return found + ([{"type": "cgroup"}] if isolated.get("views") else [])
+            namespaces.append({"type": kind, "path": f"/proc/{isolated[field]}/ns/{kind}"})
+    namespaces += [{"type": "uts"}] if isolated.get("hostname") else []
+    return namespaces + ([{"type": "cgroup"}] if isolated.get("views") else [])
 
 
 def _device(entry: list[Any]) -> dict[str, Any]:

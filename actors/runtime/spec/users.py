@@ -140,13 +140,13 @@ def _read(root: str, path: str) -> bytes:
     """Read a file as a container of the image sees it; empty for anything but a regular file. Raises OSError."""
     top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        found = open_beneath(top, path, Walk(in_root=True))
+        descriptor = open_beneath(top, path, Walk(in_root=True))
     finally:
         os.close(top)
     try:
-        if not stat.S_ISREG(os.fstat(found).st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return b""  # opening a pipe of the image's would wait for its writer
-        with open(proc_path(found), "rb") as file:
+        with open(proc_path(descriptor), "rb") as file:
             return file.read(MOST_BYTES)
     finally:
-        os.close(found)
+        os.close(descriptor)

@@ -57,11 +57,11 @@ def with_pods(
 ) -> PodFilters | None:
     """Return the filters as if some pods were on a node; None if nothing is rejected then either."""
     added = list(added)
-    if filters is None and not any(each.rules.anti_affinity for each in added):
+    if filters is None and not any(other.rules.anti_affinity for other in added):
         return None
     changed = filters.copy() if filters is not None else PodFilters.of(pod, index)
-    for each in added:
-        changed.add(each, node)
+    for other in added:
+        changed.add(other, node)
     return changed
 
 

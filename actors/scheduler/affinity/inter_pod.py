@@ -120,4 +120,4 @@ def _add(counts: Counter[str], domain: str | None, amount: int) -> None:
 
 
 def _copied(counts: Counts) -> Counts:
-    return defaultdict(Counter, {key: Counter(each) for key, each in counts.items()})
+    return defaultdict(Counter, {key: Counter(by_domain) for key, by_domain in counts.items()})

@@ -86,7 +86,7 @@ class PodScores:
         sums = {name: self._sum(load.view.labels) for name, load in fitting.items()}
         least, most = min(sums.values()), max(sums.values())
         span = most - least or 1
-        return {name: AFFINITY_WEIGHT * (FULL * (each - least) // span) for name, each in sums.items()}
+        return {name: AFFINITY_WEIGHT * (FULL * (total - least) // span) for name, total in sums.items()}
 
     def _sum(self, labels: Labels) -> int:
         return sum(domains[labels[key]] for key, domains in self._weights.items() if key in labels)

@@ -61,8 +61,8 @@ class TopologySpread:
         """Begin each domain with no pod; return the domain of each node that counts, by constraint."""
         counted: list[dict[str, str]] = [{} for _ in self._domains]
         parts = [
-            (each, each.constraint.topology_key, is_every_domain(each.constraint, self._pod), here)
-            for each, here in zip(self._domains, counted, strict=True)
+            (own, own.constraint.topology_key, is_every_domain(own.constraint, self._pod), here)
+            for own, here in zip(self._domains, counted, strict=True)
         ]
         for number, load in enumerate(list(nodes.values())):
             if number % NODES_BETWEEN == 0:
@@ -84,7 +84,7 @@ class TopologySpread:
     def reason(self, node: NodeView) -> str:
         """Return why the node is rejected; empty if it is not."""
         if self._least is None:
-            self._least = [each.least() for each in self._domains]
+            self._least = [counted.least() for counted in self._domains]
         for domains, least in zip(self._domains, self._least, strict=True):
             domain = node.labels.get(domains.constraint.topology_key)
             if domain is None:

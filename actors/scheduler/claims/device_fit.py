@@ -348,7 +348,7 @@ def _fit(demand: Demand, attempt: Attempt, has_devices: bool) -> Fit:
         return Fit(NOT_ALLOCATABLE)
     picks = tuple(map(tuple, attempt.picks))
     chosen = zip(demand.unallocated, picks, strict=True)
-    return Fit("", picks, sum(first_available_score(claim.requests, each) for claim, each in chosen))
+    return Fit("", picks, sum(first_available_score(claim.requests, picked) for claim, picked in chosen))
 
 
 def _failed(node: NodeView, fault: NodeFault | Fault) -> tuple[Fit, Fault | None]:

@@ -188,7 +188,7 @@ class Planner:
             candidate = await self._select(load, trial, victims, budgets)
             if candidate is not None:
                 candidates.append(candidate)
-                if len(candidates) >= candidate_count(len(nodes)) and any(not each.violations for each in candidates):
+                if len(candidates) >= candidate_count(len(nodes)) and any(not known.violations for known in candidates):
                     break
         return candidates
 
@@ -216,7 +216,7 @@ class Planner:
         """Return the rules about other pods, with and without the nominated ones, as upstream."""
         cache, filters = self._world.cache, self._filters
         both = (filters, self._world.with_nominated(filters, self._view, node, ahead) if ahead else None)
-        bases = [each for each in both if each is not None]
+        bases = [rules for rules in both if rules is not None]
 
         def reason(removed: frozenset[str]) -> str:
             for base in bases:

@@ -85,7 +85,7 @@ class Trial:
         ahead = list(ahead)
         self._missing = _missing(pod, load, ahead, backed)
         self._in_the_way = {
-            uid for uid, each in self._pods.items() if pod.ports and has_conflict(each.ports, pod.ports)
+            uid for uid, other in self._pods.items() if pod.ports and has_conflict(other.ports, pod.ports)
         }
         """Pods that hold a port of the pod; "" stands for a nominated one, which stays."""
         if any(pod.ports and has_conflict(nomination.ports, pod.ports) for nomination in ahead):

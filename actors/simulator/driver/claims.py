@@ -79,12 +79,12 @@ class Claims:
         device = self._devices.get(str(item["device"]))
         if device is None or item.get("pool") != self._options.node:
             raise ClaimRejected(f"this driver has no device {item.get('device')} in a pool {item.get('pool')}")
-        found = [f"{self._options.variable(device.name)}={self._options.uuid(device)}"]
+        variables = [f"{self._options.variable(device.name)}={self._options.uuid(device)}"]
         if memory := (item.get("consumedCapacity") or {}).get("memory"):
-            found.append(f"{self._options.variable(f'{device.name}-share-{_short(item)}')}={memory}")
+            variables.append(f"{self._options.variable(f'{device.name}-share-{_short(item)}')}={memory}")
         if (parameters := _parameters(self._options.driver, str(item["request"]), config)) is not None:
-            found.append(f"{self._options.variable('config')}={json.dumps(parameters, sort_keys=True)}")
-        return found
+            variables.append(f"{self._options.variable('config')}={json.dumps(parameters, sort_keys=True)}")
+        return variables
 
     def _write(self, uid: str, spec: Object) -> None:
         self._options.cdi.mkdir(parents=True, exist_ok=True)
@@ -116,5 +116,5 @@ def _parameters(driver: str, request: str, config: list[Object]) -> Object | Non
         for item in config
         if item.get("source") == source and (not item.get("requests") or names & set(item["requests"]))
     ]
-    found = [item["opaque"]["parameters"] for item in mine if (item.get("opaque") or {}).get("driver") == driver]
-    return found[-1] if found else None
+    parameters = [item["opaque"]["parameters"] for item in mine if (item.get("opaque") or {}).get("driver") == driver]
+    return parameters[-1] if parameters else None

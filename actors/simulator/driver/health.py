@@ -72,7 +72,7 @@ class HealthBoard:
 
 def parse_health(text: str) -> dict[str, ReportedHealth]:
     """Read the health file. Raises HealthFileInvalid."""
-    found: dict[str, ReportedHealth] = {}
+    health: dict[str, ReportedHealth] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         words = line.partition("#")[0].split(maxsplit=2)
         if len(words) == 1:
@@ -80,8 +80,8 @@ def parse_health(text: str) -> dict[str, ReportedHealth]:
                 f"line {number} of the health file is not `DEVICE HEALTH [MESSAGE]`: {line.strip()}"
             )
         if words:
-            found[words[0]] = ReportedHealth(words[1], words[2].strip() if len(words) > 2 else "")
-    return found
+            health[words[0]] = ReportedHealth(words[1], words[2].strip() if len(words) > 2 else "")
+    return health
 
 
 async def follow_health_file(path: Path, board: HealthBoard, say: Callable[[str], None]) -> None:

@@ -76,8 +76,8 @@ ClaimFaults = ClaimFault | tuple[ClaimFault, ...]
 
 
 def _check_claims(calls: Mapping[Method, ClaimFaults]) -> None:
-    for method, found in calls.items():
-        faults = found if isinstance(found, tuple) else (found,)
+    for method, entry in calls.items():
+        faults = entry if isinstance(entry, tuple) else (entry,)
         if method not in CLAIM_METHODS and any(fault.claims for fault in faults):
             raise ValueError(f"claims goes with {' and '.join(CLAIM_METHODS)}, not with {method}")
         if method != INFO_METHOD and any(fault.info for fault in faults):

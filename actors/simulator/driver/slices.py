@@ -52,18 +52,18 @@ def _device(options: DriverOptions, device: CardDevice) -> Object:
     if (numa := options.numa_node(device)) is not None:
         attributes["numa"] = {"int": numa}
     memory = _memory(share)
-    found: Object = {"name": device.name, "attributes": attributes, "capacity": {"memory": {"value": memory}}}
+    entry: Object = {"name": device.name, "attributes": attributes, "capacity": {"memory": {"value": memory}}}
     if options.shared:
-        found["allowMultipleAllocations"] = True
-        found["capacity"]["memory"]["requestPolicy"] = REQUEST_POLICY
+        entry["allowMultipleAllocations"] = True
+        entry["capacity"]["memory"]["requestPolicy"] = REQUEST_POLICY
     if options.attach:
         conditions = {"bindingConditions": [options.attached], "bindingFailureConditions": [options.attach_failed]}
-        found |= {"bindsToNode": True, **conditions}
+        entry |= {"bindsToNode": True, **conditions}
     if options.partitions:
         parts = 1 if device.part >= 0 else options.partitions
         counters = {"memory": {"value": memory}, "parts": {"value": str(parts)}}
-        found["consumesCounters"] = [{"counterSet": _set_name(device), "counters": counters}]
-    return found
+        entry["consumesCounters"] = [{"counterSet": _set_name(device), "counters": counters}]
+    return entry
 
 
 def _counters(options: DriverOptions, card: CardDevice) -> Object:

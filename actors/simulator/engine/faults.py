@@ -36,11 +36,11 @@ class Faults:
 
     def take(self, method: str) -> CallFault:
         """Count a call and return its fault."""
-        found = self._faults.get(method, CallFault())
+        fault = self._faults.get(method, CallFault())
         self._met[method] = self._met.get(method, 0) + 1
-        if isinstance(found, tuple):
-            return _nth(found, self._met[method])
-        return found if not found.times or self._met[method] <= found.times else CallFault()
+        if isinstance(fault, tuple):
+            return _nth(fault, self._met[method])
+        return fault if not fault.times or self._met[method] <= fault.times else CallFault()
 
     async def death(self) -> float:
         """Wait until a call meets a crash; return the seconds after which the program serves again, 0 = never."""

@@ -29,13 +29,13 @@ class Timeline(Generic[S]):
 
     def due(self, elapsed: float) -> list[S]:
         """Return the steps that became due since the last call, at most one round of the script."""
-        found = []
+        steps = []
         while self._next < len(self._steps) and self._begun + self._steps[self._next].at <= elapsed:
-            found.append(self._steps[self._next])
+            steps.append(self._steps[self._next])
             self._next += 1
         if self._over(elapsed):
             self._begun, self._next = self._begun + self._repeat, 0
-        return found
+        return steps
 
     def wait(self, elapsed: float) -> float | None:
         """Return the seconds until the next step is due; None = never."""
@@ -122,10 +122,10 @@ def _hang_up(name: str) -> None:
     """Close each connection that this process has accepted on a unix socket."""
     for number in os.listdir("/proc/self/fd"):
         with suppress(OSError):  # no socket, or closed by now
-            found = socket.socket(fileno=int(number))
+            sock = socket.socket(fileno=int(number))
             try:
-                listens = found.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                if found.family == socket.AF_UNIX and found.getsockname() == name and not listens:
-                    found.shutdown(socket.SHUT_RDWR)
+                listens = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+                if sock.family == socket.AF_UNIX and sock.getsockname() == name and not listens:
+                    sock.shutdown(socket.SHUT_RDWR)
             finally:
-                found.detach()
+                sock.detach()

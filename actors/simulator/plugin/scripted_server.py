@@ -151,8 +151,8 @@ def _all(text: str, ids: list[str]) -> str:
 
 
 def _texts(text: str, ids: list[str]) -> list[str]:
-    each = EACH in text.replace(ALL, "")
-    texts = [text.replace(ALL, "\0").replace(EACH, id).replace("\0", ALL) for id in ids] if each else [text]
+    is_each = EACH in text.replace(ALL, "")
+    texts = [text.replace(ALL, "\0").replace(EACH, id).replace("\0", ALL) for id in ids] if is_each else [text]
     return [_all(item, ids) for item in texts]
 
 
@@ -161,7 +161,7 @@ def _each(entry: msgspec.Struct, ids: list[str]) -> Iterator[dict[str, Any]]:
     fields = {name: getattr(entry, name) for name in entry.__struct_fields__}
     texts = {name: _texts(value, ids) for name, value in fields.items() if isinstance(value, str)}
     for at in range(max(map(len, texts.values()))):
-        yield {**fields, **{name: found[min(at, len(found) - 1)] for name, found in texts.items()}}
+        yield {**fields, **{name: expanded[min(at, len(expanded) - 1)] for name, expanded in texts.items()}}
 
 
 FOREIGN = "no-such-device"

@@ -188,7 +188,7 @@ def commits_after(wal: Path, taken: int) -> int:
     """Count the commits in frames of this WAL (not of an earlier one it overwrote) that SQLite did not read."""
     with wal.open("rb") as file:
         _, _, page, _, salts, *_ = HEADER.unpack(file.read(HEADER.size))
-    return sum(found == salts and pages > 0 for found, pages in _frames(wal, page, taken))
+    return sum(frame_salts == salts and pages > 0 for frame_salts, pages in _frames(wal, page, taken))
 
 
 def _frames(wal: Path, page: int, first: int) -> Iterator[tuple[bytes, int]]:

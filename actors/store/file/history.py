@@ -33,8 +33,8 @@ class PastView:
 
     def keys(self, start: bytes, end: bytes) -> list[bytes]:
         where, values = _range(start, end)
-        found = self._db.execute(AT.format(range=where), (*values, self._before))
-        self._rows = {key: row for key, row, version in found if version}
+        cursor = self._db.execute(AT.format(range=where), (*values, self._before))
+        self._rows = {key: row for key, row, version in cursor if version}
         return list(self._rows)
 
     def get(self, key: bytes) -> KeyValue | None:

@@ -45,7 +45,7 @@ class LeaseTable:
         self._deadlines[lease] = deadline
         heapq.heappush(self._heap, (deadline, lease))
         if len(self._heap) > 64 + 4 * len(self._deadlines):
-            self._heap = sorted((at, each) for each, at in self._deadlines.items())
+            self._heap = sorted((at, held) for held, at in self._deadlines.items())
 
     def next_deadline(self) -> float | None:
         """Return the earliest deadline; None without leases."""

@@ -46,10 +46,10 @@ def evaluate_range(request: pb.RangeRequest, view: KeyView) -> pb.RangeResponse:
     if _plain(request):
         return _paged(request, view, keys, limit)
     looked_at = keys[: limit + 1] if limit and _cut_first(request) else keys
-    found = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
-    more = bool(limit) and len(found) > limit
-    found = found[:limit] if limit else found
-    return pb.RangeResponse(kvs=[to_wire(kv, request.keys_only) for kv in found], more=more, count=len(keys))
+    kvs = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
+    more = bool(limit) and len(kvs) > limit
+    kvs = kvs[:limit] if limit else kvs
+    return pb.RangeResponse(kvs=[to_wire(kv, request.keys_only) for kv in kvs], more=more, count=len(keys))
 
 
 def _paged(request: pb.RangeRequest, view: KeyView, keys: list[bytes], limit: int) -> pb.RangeResponse:
@@ -148,10 +148,10 @@ def _nested(operation: pb.RequestOp, draft: Draft) -> Branch | None:
 
 def holds(compare: pb.Compare, draft: Draft) -> bool:
     """Return True if every key satisfies the comparison; an absent key has zeros, and no value to compare."""
-    found = [kv for key in draft.keys(compare.key, compare.range_end) if (kv := draft.get(key)) is not None]
-    if not found:
+    kvs = [kv for key in draft.keys(compare.key, compare.range_end) if (kv := draft.get(key)) is not None]
+    if not kvs:
         return compare.target != pb.Compare.VALUE and _compare(compare, ABSENT)
-    return all(_compare(compare, kv) for kv in found)
+    return all(_compare(compare, kv) for kv in kvs)
 
 
 def _compare(compare: pb.Compare, kv: KeyValue) -> bool:

@@ -104,14 +104,14 @@ class WatchStream:
 
     async def _catch_up(self, watcher: Watcher) -> None:
         hub = self._core.hub
-        found = hub.recent(watcher)
-        if found is None and watcher.next_revision >= hub.compacted:
-            found = await self._read(watcher)
+        batch = hub.recent(watcher)
+        if batch is None and watcher.next_revision >= hub.compacted:
+            batch = await self._read(watcher)
         # Check again after the read: the rows may have been compacted meanwhile.
-        if found is None or watcher.next_revision < hub.compacted:
+        if batch is None or watcher.next_revision < hub.compacted:
             self.session.compacted(watcher, hub.compacted)
         else:
-            changes, complete = found
+            changes, complete = batch
             self.session.caught_up(watcher, strip_compacted(changes, hub.compacted), complete)
 
     async def _read(self, watcher: Watcher) -> tuple[Sequence[KeyChange], int]:

@@ -110,8 +110,8 @@ def _pieces(message: pb.WatchResponse, size: int, fragment: bool) -> Iterator[Re
 
 def _fitting(events: list[mvcc_pb2.Event]) -> int:
     size = 0
-    for count, each in enumerate(events):
-        size += each.ByteSize()
+    for count, event in enumerate(events):
+        size += event.ByteSize()
         if size > FRAGMENT_BYTES and count:
             return count
     return len(events)
@@ -127,9 +127,9 @@ def strip_compacted(changes: Sequence[KeyChange], compacted: int) -> Sequence[Ke
 def _event(change: KeyChange, prev_kv: bool) -> mvcc_pb2.Event:
     if change.deleted:
         kv = mvcc_pb2.KeyValue(key=change.kv.key, mod_revision=change.revision)
-        made = mvcc_pb2.Event(type=mvcc_pb2.Event.DELETE, kv=kv)
+        event = mvcc_pb2.Event(type=mvcc_pb2.Event.DELETE, kv=kv)
     else:
-        made = mvcc_pb2.Event(type=mvcc_pb2.Event.PUT, kv=to_wire(change.kv))
+        event = mvcc_pb2.Event(type=mvcc_pb2.Event.PUT, kv=to_wire(change.kv))
     if prev_kv and change.previous is not None:
-        made.prev_kv.CopyFrom(to_wire(change.previous))
-    return made
+        event.prev_kv.CopyFrom(to_wire(change.previous))
+    return event

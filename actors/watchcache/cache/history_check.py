@@ -73,8 +73,8 @@ class HistoryCheck:
         """Compare a batch that is complete up to `revision`; return the difference, empty if there is none."""
         for event in events:
             at = min(event.kv.mod_revision, self._position + 1)
-            if self._open is not None and at != self._open[0] and (found := self._close()):
-                return found
+            if self._open is not None and at != self._open[0] and (difference := self._close()):
+                return difference
             if at > self._position:
                 return self._end()
             self._open = at, _joined(self._open[1] if self._open else -1, event)

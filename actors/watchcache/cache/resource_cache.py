@@ -113,7 +113,7 @@ class ResourceCache:
         return change
 
     def snapshot(self) -> Iterable[Item]:
-        yield from [Item(key, ObjectEvent(STORED, each.rv, each.value)) for key, each in self.objects.items()]
+        yield from [Item(key, ObjectEvent(STORED, obj.rv, obj.value)) for key, obj in self.objects.items()]
         yield Item(FLOOR_KEY, ObjectEvent(FLOOR, self.window.floor, b""))
         for number, entry in enumerate(self.window.entries):
             if entry.event.rv > self.window.floor:

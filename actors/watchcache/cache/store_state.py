@@ -55,14 +55,14 @@ class UnclaimedObjects:
         self._below: dict[str, dict[str, StoredObject]] = {}
 
     def put(self, key: bytes, stored: StoredObject) -> None:
-        found = _split(key)
-        if found:
-            self._below.setdefault(found[0], {})[found[1]] = stored
+        parts = _split(key)
+        if parts:
+            self._below.setdefault(parts[0], {})[parts[1]] = stored
 
     def remove(self, key: bytes) -> None:
-        found = _split(key)
-        if found and found[0] in self._below:
-            self._below[found[0]].pop(found[1], None)
+        parts = _split(key)
+        if parts and parts[0] in self._below:
+            self._below[parts[0]].pop(parts[1], None)
 
     def claim(self, prefix: str) -> dict[str, StoredObject]:
         return self._below.pop(prefix, {})
@@ -158,8 +158,8 @@ class StoreState:
         if revision < self.position:
             return f"the store is at revision {revision}, this cache has seen {self.position} of it"
         for kv in kvs:
-            found = self._demux.find(kv.key) if kv.mod_revision <= self.position else None
-            if found and found[0].objects.get(found[1]) != stored(kv):
+            target = self._demux.find(kv.key) if kv.mod_revision <= self.position else None
+            if target and target[0].objects.get(target[1]) != stored(kv):
                 return f"{kv.key.decode(errors='replace')} at revision {kv.mod_revision} is not what was applied here"
         return ""
 
@@ -183,9 +183,9 @@ class StoreState:
         objects: dict[str, dict[str, StoredObject]] = {cache.resource.storage_prefix: {} for cache in self.caches}
         self._unclaimed.clear()
         for kv in kvs:
-            found = self._demux.find(kv.key)
-            if found:
-                cache, key = found
+            target = self._demux.find(kv.key)
+            if target:
+                cache, key = target
                 objects[cache.resource.storage_prefix][key] = stored(kv)
             elif self._definitions is not None:
                 self._unclaimed.put(kv.key, stored(kv))
@@ -197,15 +197,15 @@ class StoreState:
         fresh = [event for event in batch.events if event.kv.mod_revision > self.position]
         self.recent.note(fresh)
         for event in fresh:
-            found = self._demux.find(event.kv.key)
-            if found is None:
+            target = self._demux.find(event.kv.key)
+            if target is None:
                 self._take_unclaimed(event)
                 continue
-            cache, key = found
+            cache, key = target
             replayed = event.kv.mod_revision <= self.listed_revision
-            made = (cache.replay if replayed else cache.apply)(key, event, now)
-            if made is not None and event.kv.mod_revision > self.publish_after:
-                changes.append(PublishedEvent(cache, key, made))
+            change = (cache.replay if replayed else cache.apply)(key, event, now)
+            if change is not None and event.kv.mod_revision > self.publish_after:
+                changes.append(PublishedEvent(cache, key, change))
             cache.position = max(cache.position, event.kv.mod_revision)
             if cache is self._definitions and not replayed:
                 self._redefine(key, cache.objects.get(key), event.kv.mod_revision)
@@ -229,12 +229,12 @@ class StoreState:
     def _define(self, kvs: Iterable[KeyValue]) -> None:
         """Add and remove caches so that they match the definitions of a list."""
         prefix = DEFINITIONS.storage_prefix
-        found = {
+        definitions = {
             kv.key.decode(errors="replace").removeprefix(prefix): kv for kv in kvs if kv.key.startswith(prefix.encode())
         }
-        for name in self._custom.keys() - found.keys():
+        for name in self._custom.keys() - definitions.keys():
             self._redefine(name, None, 0)
-        for name, kv in found.items():
+        for name, kv in definitions.items():
             self._redefine(name, stored(kv), kv.mod_revision)
 
     def _redefine(self, name: str, definition: StoredObject | None, revision: int) -> None:
@@ -262,7 +262,7 @@ def _declared(name: str, definition: StoredObject) -> Resource | None:
     The name guarantees that no two definitions share a prefix.
     """
     try:
-        found = declared(read_json_object(definition.value))
+        resource = declared(read_json_object(definition.value))
     except msgspec.DecodeError:  # anything may be stored
         return None
-    return found if found is not None and found.full_name == name and found.group != EXTENSIONS else None
+    return resource if resource is not None and resource.full_name == name and resource.group != EXTENSIONS else None

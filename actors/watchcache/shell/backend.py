@@ -68,8 +68,8 @@ class StoreBackend:
             with suppress(EtcdError):  # the follower reports an unavailable store
                 statuses = await self._client.statuses()
                 self.size = max((status.size for status in statuses), default=None)
-                found = sorted({error.strip() for status in statuses for error in status.errors})
-                if (alarms := ", ".join(found)) != self.alarms:
+                errors = sorted({error.strip() for status in statuses for error in status.errors})
+                if (alarms := ", ".join(errors)) != self.alarms:
                     self.alarms = alarms
                     self._on_change()
             await asyncio.sleep(self.options.alarm_interval)

@@ -39,8 +39,8 @@ class CompactionRound:
         if answer.succeeded:
             self.version += 1
         else:
-            found = answer.responses[0].response_range.kvs
-            self.version = found[0].version if found else 0
+            kvs = answer.responses[0].response_range.kvs
+            self.version = kvs[0].version if kvs else 0
         self.revision = answer.header.revision
         return target
 

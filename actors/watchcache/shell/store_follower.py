@@ -35,8 +35,8 @@ Version = tuple[int, int, int]
 
 def parse_version(text: str) -> Version:
     """Parse `3.5.13` or `3.6.0-rc.1`; anything else counts as the oldest version."""
-    found = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
-    return (int(found[1]), int(found[2]), int(found[3])) if found else (0, 0, 0)
+    match = re.match(r"(\d+)\.(\d+)\.(\d+)", text)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else (0, 0, 0)
 
 
 def reject_lossy_version(text: str) -> None:
@@ -300,9 +300,9 @@ class StoreFollower:
         for batch in batches:
             if not self._proof.passed:
                 self._check_history(batch)
-            made = state.take(batch, self._last_message)
+            events = state.take(batch, self._last_message)
             if self._published:
-                changes += made
+                changes += events
             else:
                 self._publish_first()
         if self._published and (changes or state.position != before):
@@ -310,9 +310,9 @@ class StoreFollower:
             self.waiters.advance(state.position)
 
     def _check_history(self, batch: WatchBatch) -> None:
-        found = self._proof.contradiction(batch.revision, batch.events)
-        if found:
-            raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
+        difference = self._proof.contradiction(batch.revision, batch.events)
+        if difference:
+            raise HistoryLost(f"the store's history was replaced, as by a restored backup: {difference}; starting anew")
 
     def _publish_first(self) -> None:
         """Publish for the first time, once the state is complete; snapshots contain all changes so far."""
@@ -335,8 +335,8 @@ class StoreFollower:
         if not self._published:
             state.load(kvs, revision, self._in_order)
             return
-        if found := state.contradicted(kvs, revision):
-            raise HistoryLost(f"the store's history was replaced, as by a restored backup: {found}; starting anew")
+        if difference := state.contradicted(kvs, revision):
+            raise HistoryLost(f"the store's history was replaced, as by a restored backup: {difference}; starting anew")
         if state.replace(kvs, revision):
             self._begin_anew()
         else:

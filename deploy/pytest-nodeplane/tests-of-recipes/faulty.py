@@ -49,9 +49,9 @@ def prepares_again_with_more_files() -> None:
     real = Claims.prepare
 
     async def prepare(self: Claims, namespace: str, name: str, uid: str) -> list[Prepared]:
-        found = await real(self, namespace, name, uid)
+        prepared = await real(self, namespace, name, uid)
         self._file(f"{uid}-{os.getpid()}").write_text("{}")
-        return found
+        return prepared
 
     Claims.prepare = prepare
 

@@ -102,7 +102,9 @@ def _select(node: Select, scope: _CostScope) -> _Worst:
 def _call(node: Call, scope: _CostScope) -> _Worst:
     name, parts = node.name, [_walk(part, scope) for part in node.parts]
     if name == "lists.range":
-        parts = [_Worst(part.cost, _literal(each)) for part, each in zip(parts[-1:], node.parts[-1:], strict=True)]
+        parts = [
+            _Worst(part.cost, _literal(argument)) for part, argument in zip(parts[-1:], node.parts[-1:], strict=True)
+        ]
     elif name in ("matches", "find", "findAll") and len(parts) > 1:
         parts[1] = _Worst(pattern_cost(text_of(node.parts[1])), parts[1].size)
     if name == "_?._" and (field := text_of(node.parts[-1])) is not None:
@@ -139,9 +141,9 @@ def _beyond(count: int) -> int:
 def _loop(node: Loop, scope: _CostScope) -> _Worst:
     used = [scope.names.get(name) for name in sorted(free_names(node, scope.free))]
     key = (id(node), *map(id, used))
-    if (found := scope.loops.get(key)) is None:
-        found = scope.loops[key] = _comprehension(node, scope), used
-    return found[0]
+    if (cached := scope.loops.get(key)) is None:
+        cached = scope.loops[key] = _comprehension(node, scope), used
+    return cached[0]
 
 
 def _comprehension(node: Loop, scope: _CostScope) -> _Worst:

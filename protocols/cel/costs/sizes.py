@@ -21,9 +21,9 @@ class Declared(Size):
     fields: Mapping[str, Size]
 
     def __new__(cls, length: int, deep: int, item: Size | None, fields: Mapping[str, Size] | None = None) -> "Declared":
-        made = super().__new__(cls, length, deep)
-        made.item, made.fields = item, fields or {}
-        return made
+        self = super().__new__(cls, length, deep)
+        self.item, self.fields = item, fields or {}
+        return self
 
 
 ONE = Size(1, 1)
@@ -57,8 +57,8 @@ def walked(size: Size) -> int:
 
 def selected(size: Size, name: str) -> Size:
     """Return the size of a field."""
-    found = size.fields.get(name) if isinstance(size, Declared) else None
-    return found if found is not None else element(size)
+    field = size.fields.get(name) if isinstance(size, Declared) else None
+    return field if field is not None else element(size)
 
 
 def element(size: Size) -> Size:

@@ -54,12 +54,12 @@ class FrameScope(NamedTuple):
     """Slots of `cel.bind`, which may hold an error: it counts where the variable is used."""
 
     def with_variables(self, *names: str) -> "tuple[FrameScope, list[int]]":
-        made = [self.maker.slot() for _ in names]
-        return FrameScope({**self.slots, **dict(zip(names, made, strict=True))}, self.maker, self.bound), made
+        slots = [self.maker.slot() for _ in names]
+        return FrameScope({**self.slots, **dict(zip(names, slots, strict=True))}, self.maker, self.bound), slots
 
     def with_bound(self, name: str) -> "tuple[FrameScope, int]":
-        made = self.maker.slot()
-        return FrameScope({**self.slots, name: made}, self.maker, self.bound | {made}), made
+        slot = self.maker.slot()
+        return FrameScope({**self.slots, name: slot}, self.maker, self.bound | {slot}), slot
 
 
 Special = Callable[["Maker", Node, FrameScope], Code | None]
@@ -78,8 +78,8 @@ class Maker:
         return self.size - 1
 
     def code(self, node: Node, scope: FrameScope) -> Code:
-        if self._special is not None and (found := self._special(self, node, scope)) is not None:
-            return found
+        if self._special is not None and (special := self._special(self, node, scope)) is not None:
+            return special
         return _MAKERS[type(node)](self, node, scope)
 
     def codes(self, nodes: tuple[Node, ...], scope: FrameScope) -> tuple[Code, ...]:
@@ -146,16 +146,16 @@ def _list(maker: Maker, node: ListLiteral, scope: FrameScope) -> Code:
     optional = node.optional
 
     def build(frame: Frame) -> list[Any]:
-        made = []
+        elements = []
         for at, run in enumerate(runs):
             value = run(frame)
             if at not in optional:
-                made.append(value)
+                elements.append(value)
             elif type(value) is not Optional:
                 raise no_overload()
             elif value.has_value:
-                made.append(value.value)
-        return made
+                elements.append(value.value)
+        return elements
 
     return Code(build, cost)
 
@@ -165,7 +165,7 @@ def _map(maker: Maker, node: MapLiteral, scope: FrameScope) -> Code:
     parts = tuple((key.run, value.run, optional) for key, value, optional in entries)
 
     def build(frame: Frame) -> dict[Any, Any]:
-        made: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for key, value, optional in parts:
             name, held = key_of(key(frame)), value(frame)
             if optional:
@@ -174,10 +174,10 @@ def _map(maker: Maker, node: MapLiteral, scope: FrameScope) -> Code:
                 if not held.has_value:
                     continue
                 held = held.value
-            if name in made:
+            if name in mapping:
                 raise EvaluationError(f"Failed with repeated key {operators.written(name)}")
-            made[name] = held
-        return made
+            mapping[name] = held
+        return mapping
 
     cost = sum(key.cost + value.cost for key, value, _ in entries)
     return Code(build, 30 + len(parts) // 4 + cost)
@@ -244,8 +244,8 @@ def function(name: str, codes: tuple[Code, ...]) -> Code:
 
     def run(frame: Frame) -> Any:
         values = [run(frame) for run in runs]
-        found = find(overloads, tuple(map(type, values)))
-        return _applied(name, found, fixed, frame, *values)
+        overload = find(overloads, tuple(map(type, values)))
+        return _applied(name, overload, fixed, frame, *values)
 
     return Code(run, cost)
 
@@ -267,8 +267,8 @@ Overloads = dict[tuple[type, ...], Overload]
 def _of_one(name: str, overloads: Overloads, operand: Closure, fixed: int) -> Closure:
     def run(frame: Frame) -> Any:
         value = operand(frame)
-        found = overloads.get((type(value),)) or find(overloads, (type(value),))
-        return _applied(name, found, fixed, frame, value)
+        overload = overloads.get((type(value),)) or find(overloads, (type(value),))
+        return _applied(name, overload, fixed, frame, value)
 
     return run
 
@@ -277,8 +277,8 @@ def _of_two(name: str, overloads: Overloads, left: Closure, right: Closure, fixe
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
         types = (type(one), type(other))
-        found = overloads.get(types) or find(overloads, types)
-        return _applied(name, found, fixed, frame, one, other)
+        overload = overloads.get(types) or find(overloads, types)
+        return _applied(name, overload, fixed, frame, one, other)
 
     return run
 

@@ -35,16 +35,16 @@ def special(maker: Maker, node: Node, scope: FrameScope) -> Code | None:
 def _call(node: Call, scope: FrameScope) -> Code | None:
     one, other = node.parts
     if node.name == "_[_]":
-        if (found := _domain(node, scope)) is not None:
-            return Code(_read_domain(*found), 3)
+        if (domain := _domain(node, scope)) is not None:
+            return Code(_read_domain(*domain), 3)
         name = _text(other)
         return _entry(one, name, scope, False) if name is not None else None
     if node.name in ("_?._", "_[?_]") and (name := _text(other)) is not None:
-        found = _domain(one, scope)
-        return Code(_optional(_reader(*found, name)), 4) if found is not None else None
+        domain = _domain(one, scope)
+        return Code(_optional(_reader(*domain, name)), 4) if domain is not None else None
     if node.name == "@in" and (name := _text(one)) is not None:
-        found = _domain(other, scope)
-        return Code(_present(_reader(*found, name)), 4) if found is not None else None
+        domain = _domain(other, scope)
+        return Code(_present(_reader(*domain, name)), 4) if domain is not None else None
     return None
 
 
@@ -64,10 +64,10 @@ def _domain(node: Node, scope: FrameScope) -> tuple[str, str] | None:
 
 
 def _entry(operand: Node, name: str, scope: FrameScope, test: bool) -> Code | None:
-    found = _domain(operand, scope)
-    if found is None:
+    domain = _domain(operand, scope)
+    if domain is None:
         return None
-    return Code(_present(_reader(*found, name)) if test else _required(*found, name), 4)
+    return Code(_present(_reader(*domain, name)) if test else _required(*domain, name), 4)
 
 
 def _reader(map_name: str, domain: str, name: str) -> Read:
@@ -75,14 +75,14 @@ def _reader(map_name: str, domain: str, name: str) -> Read:
     key = f"{domain}/{name}"
 
     def attribute(frame: Frame) -> Any:
-        found = frame[DEVICE].attributes.get(key)
-        if found is None:
+        entry = frame[DEVICE].attributes.get(key)
+        if entry is None:
             return MISSING
-        return found.value if found.kind != VERSION else semver(found.value)
+        return entry.value if entry.kind != VERSION else semver(entry.value)
 
     def capacity(frame: Frame) -> Any:
-        found = frame[DEVICE].capacity.get(key)
-        return MISSING if found is None else found.value
+        entry = frame[DEVICE].capacity.get(key)
+        return MISSING if entry is None else entry.value
 
     return attribute if map_name == ATTRIBUTES else capacity
 
@@ -92,24 +92,24 @@ def _required(map_name: str, domain: str, name: str) -> Read:
     key = f"{domain}/{name}"
 
     def attribute(frame: Frame) -> Any:
-        found = frame[DEVICE].attributes.get(key)
-        if found is None:
+        entry = frame[DEVICE].attributes.get(key)
+        if entry is None:
             raise EvaluationError(f"no such key: {name}")
-        return found.value if found.kind != VERSION else semver(found.value)
+        return entry.value if entry.kind != VERSION else semver(entry.value)
 
     def capacity(frame: Frame) -> Any:
-        found = frame[DEVICE].capacity.get(key)
-        if found is None:
+        entry = frame[DEVICE].capacity.get(key)
+        if entry is None:
             raise EvaluationError(f"no such key: {name}")
-        return found.value
+        return entry.value
 
     return attribute if map_name == ATTRIBUTES else capacity
 
 
 def _optional(read: Read) -> Read:
     def run(frame: Frame) -> Optional:
-        found = read(frame)
-        return NOTHING if found is MISSING else Optional(found)
+        value = read(frame)
+        return NOTHING if value is MISSING else Optional(value)
 
     return run
 
@@ -150,13 +150,13 @@ def _whole(name: str) -> Code | None:
 
 
 def _by_domain(device: Device, attributes: bool) -> Domains:
-    made = Domains()
+    domains = Domains()
     if attributes:
         for key, attribute in device.attributes.items():
             domain, _, name = key.rpartition("/")
-            made.setdefault(domain, {})[name] = _value_of(attribute)
-        return made
+            domains.setdefault(domain, {})[name] = _value_of(attribute)
+        return domains
     for key, capacity in device.capacity.items():
         domain, _, name = key.rpartition("/")
-        made.setdefault(domain, {})[name] = capacity.value
-    return made
+        domains.setdefault(domain, {})[name] = capacity.value
+    return domains

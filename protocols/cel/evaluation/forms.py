@@ -11,15 +11,15 @@ from protocols.cel.text.source import EvaluationError
 
 
 def _flattened(node: Call) -> list[Node]:
-    found: list[Node] = []
+    operands: list[Node] = []
     waiting: list[Node] = [node]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Call) and each.name == node.name:
-            waiting += reversed(each.parts)
+        part = waiting.pop()
+        if isinstance(part, Call) and part.name == node.name:
+            waiting += reversed(part.parts)
         else:
-            found.append(each)
-    return found
+            operands.append(part)
+    return operands
 
 
 def _logical(maker: Maker, node: Call, scope: FrameScope) -> Code:
@@ -34,10 +34,10 @@ def _logical(maker: Maker, node: Call, scope: FrameScope) -> Code:
     def run(frame: Frame) -> Any:
         at = 0
         try:
-            for each, cost in parts:
+            for closure, cost in parts:
                 at += 1
                 frame[0] -= cost
-                value = each(frame)
+                value = closure(frame)
                 if value is deciding:
                     return deciding
                 if value is not neutral:
@@ -55,10 +55,10 @@ def _unless_decided(
     frame: Frame, rest: tuple[tuple[Closure, int], ...], deciding: bool, fault: EvaluationError
 ) -> bool:
     """Return the deciding value if one of the rest has it. Raises `fault`."""
-    for each, cost in rest:
+    for closure, cost in rest:
         frame[0] -= cost
         try:
-            if each(frame) is deciding:
+            if closure(frame) is deciding:
                 return bool(deciding)
         except EvaluationError:
             continue
@@ -139,12 +139,12 @@ def _arithmetic(maker: Maker, node: Call, scope: FrameScope) -> Code:
 
     def run(frame: Frame) -> Any:
         one, other = left(frame), right(frame)
-        found = work.get((type(one), type(other)))
-        if found is None:
+        operation = work.get((type(one), type(other)))
+        if operation is None:
             raise no_overload(name)
         if copies and (more := price(one, other)):
             charge(frame, more)
-        return found(one, other)
+        return operation(one, other)
 
     return Code(run, first + second + 1)
 
@@ -184,10 +184,10 @@ def _or_value(maker: Maker, node: Call, scope: FrameScope) -> Code:
         if value.has_value:
             return value if whole else value.value
         frame[0] -= more
-        found = other(frame)
-        if whole and type(found) is not Optional:
+        fallback = other(frame)
+        if whole and type(fallback) is not Optional:
             raise no_overload(name)
-        return found
+        return fallback
 
     return Code(run, operand.cost + 1)
 

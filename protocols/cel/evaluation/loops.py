@@ -16,8 +16,8 @@ def _loop(maker: Maker, node: Loop, scope: FrameScope) -> Code:
     over, start = maker.code(node.over, scope), maker.code(node.start, scope)
     inner, slots = scope.with_variables(node.accumulator, *node.variables)
     result = maker.code(node.result, inner)
-    made = _all_or_exists(maker, node, inner, slots) or _collection(maker, node, inner, slots)
-    turns = made or _general(maker, node, inner, slots)
+    specialized = _all_or_exists(maker, node, inner, slots) or _collection(maker, node, inner, slots)
+    turns = specialized or _general(maker, node, inner, slots)
     run_over, run_start, run_result, accumulator = over.run, start.run, result.run, slots[0]
 
     def run(frame: Frame) -> Any:
@@ -61,8 +61,8 @@ def _items(value: Any, variables: int) -> Any:
 
 
 def _pairs(value: dict[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    for key, each in value.items():
-        yield value_of(key), each
+    for key, element in value.items():
+        yield value_of(key), element
 
 
 Turns = Any
@@ -122,14 +122,14 @@ def _quantified(predicate: Code, deciding: bool, slots: list[int]) -> Turns:
             else:
                 _assign(frame, slots, item)
             try:
-                found = check(frame)
+                verdict = check(frame)
             except EvaluationError as error:
                 fault = fault or error
                 continue
-            if found is deciding:
+            if verdict is deciding:
                 frame[accumulator] = deciding
                 return
-            if type(found) is not bool:
+            if type(verdict) is not bool:
                 fault = fault or no_overload()
         if fault is not None:
             raise fault
@@ -169,10 +169,10 @@ def _collection(maker: Maker, node: Loop, scope: FrameScope, slots: list[int]) -
 
 
 def _holds(check: Closure, frame: Frame) -> bool:
-    found = check(frame)
-    if type(found) is not bool:
+    verdict = check(frame)
+    if type(verdict) is not bool:
         raise no_overload("_?_:_")
-    return found
+    return verdict
 
 
 def _appending(element: Code, check: Code | None, slots: list[int]) -> Turns:
@@ -180,14 +180,14 @@ def _appending(element: Code, check: Code | None, slots: list[int]) -> Turns:
     decide, turn = (check.run, 1 + check.cost) if check is not None else (None, 1)
 
     def turns(frame: Frame, items: Any) -> None:
-        made: list[Any] = []
+        elements: list[Any] = []
         for item in items:
             charge(frame, turn)
             _assign(frame, slots, item)
             if decide is None or _holds(decide, frame):
                 charge(frame, cost)
-                made.append(run(frame))
-        frame[slots[0]] = made
+                elements.append(run(frame))
+        frame[slots[0]] = elements
 
     return turns
 
@@ -197,14 +197,14 @@ def _inserting(codes: tuple[Code, ...], check: Code | None, slots: list[int]) ->
     decide, turn = (check.run, 1 + check.cost) if check is not None else (None, 1)
 
     def turns(frame: Frame, items: Any) -> None:
-        made: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for item in items:
             charge(frame, turn)
             _assign(frame, slots, item)
             if decide is None or _holds(decide, frame):
                 charge(frame, cost)
-                _insert(frame, made, [run(frame) for run in runs])
-        frame[slots[0]] = made
+                _insert(frame, mapping, [run(frame) for run in runs])
+        frame[slots[0]] = mapping
 
     return turns
 

@@ -74,10 +74,10 @@ class Expression:
 def _guarded(run: Closure, frame: Frame) -> Any:
     """Raises EvaluationError whatever happens within."""
     try:
-        found = run(frame)
+        value = run(frame)
         if frame[0] < 0:
             raise Spent
-        return found
+        return value
     except EvaluationError:
         raise
     except Spent:
@@ -95,7 +95,7 @@ def plain(frame: Frame, value: Any) -> Any:
     if kind is list:
         return [plain(frame, item) for item in value]
     if kind is dict or kind is Domains:
-        return {value_of(key): plain(frame, each) for key, each in value.items()}
+        return {value_of(key): plain(frame, element) for key, element in value.items()}
     if kind is Uint:
         return int(value)
     if kind is Optional:

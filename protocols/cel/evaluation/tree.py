@@ -145,10 +145,10 @@ def free_names(node: Node, known: dict[int, Names]) -> Names:
         return frozenset((node.name,))
     if not isinstance(node, Loop):
         return _free(parts_of(node), known)
-    if (found := known.get(id(node))) is None:
+    if (names := known.get(id(node))) is None:
         inside = _free((node.condition, node.step, node.result), known) - {node.accumulator, *node.variables}
-        found = known[id(node)] = inside | _free((node.over, node.start), known)
-    return found
+        names = known[id(node)] = inside | _free((node.over, node.start), known)
+    return names
 
 
 def _free(nodes: tuple[Node, ...], known: dict[int, Names]) -> Names:
@@ -165,7 +165,7 @@ def _number(data: bytes, field: int) -> int:
 
 
 def _messages(data: bytes, field: int) -> list[bytes]:
-    return [each for number, each in fields(data) if number == field and isinstance(each, bytes)]
+    return [body for number, body in fields(data) if number == field and isinstance(body, bytes)]
 
 
 def _node(data: bytes) -> Node:
@@ -192,7 +192,11 @@ def _value(body: bytes) -> Any:
             return struct.unpack("<d", value)[0]
         if number in (6, 7):
             return value.decode() if number == 6 else value
-        nanos = sum(_signed(each) * (NANO if part == 1 else 1) for part, each in fields(value) if isinstance(each, int))
+        nanos = sum(
+            _signed(time_part) * (NANO if part == 1 else 1)
+            for part, time_part in fields(value)
+            if isinstance(time_part, int)
+        )
         return Duration(nanos) if number == 8 else Timestamp(nanos)
     return None
 

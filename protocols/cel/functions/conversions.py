@@ -122,19 +122,19 @@ def _uint_of_double(value: float) -> Uint:
 def _int_of_text(text: str) -> int:
     if _INTEGER.fullmatch(text[:LONGEST]) is None:
         raise EvaluationError(f"strconv.ParseInt: parsing {_quoted(text)}: invalid syntax")
-    found = int(text)
-    if not MIN_INT <= found <= MAX_INT:
+    number = int(text)
+    if not MIN_INT <= number <= MAX_INT:
         raise EvaluationError(f"strconv.ParseInt: parsing {_quoted(text)}: value out of range")
-    return found
+    return number
 
 
 def _uint_of_text(text: str) -> Uint:
     if _INTEGER.fullmatch(text[:LONGEST]) is None or text[0] in "+-":
         raise EvaluationError(f"strconv.ParseUint: parsing {_quoted(text)}: invalid syntax")
-    found = int(text)
-    if found > MAX_UINT:
+    number = int(text)
+    if number > MAX_UINT:
         raise EvaluationError(f"strconv.ParseUint: parsing {_quoted(text)}: value out of range")
-    return Uint(found)
+    return Uint(number)
 
 
 def _double_of_text(text: str) -> float:

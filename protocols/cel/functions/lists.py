@@ -42,9 +42,9 @@ def _slice(values: list[Any], start: int, end: int) -> list[Any]:
 def _flatten(frame: Frame, values: list[Any], depth: int = 1) -> list[Any]:
     if depth < 0:
         raise EvaluationError("level must be non-negative")
-    made: list[Any] = []
-    _open(frame, values, min(depth, DEEPEST), made)
-    return made
+    flat: list[Any] = []
+    _open(frame, values, min(depth, DEEPEST), flat)
+    return flat
 
 
 def _open(frame: Frame, values: list[Any], depth: int, made: list[Any]) -> None:
@@ -57,23 +57,23 @@ def _open(frame: Frame, values: list[Any], depth: int, made: list[Any]) -> None:
 
 
 def _distinct(frame: Frame, values: list[Any]) -> list[Any]:
-    made: list[Any] = []
+    distinct: list[Any] = []
     seen: set[str] = set()
     for value in values:
         charge(frame, 1)
         if type(value) is str:
             if value not in seen:
                 seen.add(value)
-                made.append(value)
-        elif not _in(frame, value, made):
-            made.append(value)
-    return made
+                distinct.append(value)
+        elif not _in(frame, value, distinct):
+            distinct.append(value)
+    return distinct
 
 
 def _in(frame: Frame, value: Any, values: list[Any]) -> bool:
-    for each in values:
+    for element in values:
         charge(frame, 1)
-        if equal(frame, each, value):
+        if equal(frame, element, value):
             return True
     return False
 
@@ -126,13 +126,13 @@ def _extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Frame, li
         if not values:
             raise EvaluationError(f"{name} called on empty list")
         _ordered_charge(frame, values)
-        found = values[0]
+        extreme = values[0]
         for value in values:
-            if not comparable(found, value):
+            if not comparable(extreme, value):
                 raise no_overload(name)
-            if sign(value, found):
-                found = value
-        return found
+            if sign(value, extreme):
+                extreme = value
+        return extreme
 
     return body
 
@@ -180,13 +180,13 @@ def _number_extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Fr
         charge(frame, len(values))
         if not values:
             raise EvaluationError(f"math.@{name}(list) argument must not be empty")
-        found = values[0]
+        extreme = values[0]
         for value in values:
             if type(value) not in NUMBERS:
                 raise no_overload(f"math.@{name}")
-            if sign(value, found):
-                found = value
-        return found
+            if sign(value, extreme):
+                extreme = value
+        return extreme
 
     return body
 

@@ -180,8 +180,8 @@ def contains(frame: Frame, value: Any, group: Any) -> bool:
         return any(equal(frame, value, member) for member in group)
     if kind in MAPS:
         charge(frame, 1)
-        found = value if type(value) is str else _key(value)
-        return found is not MISSING and found in group
+        key = value if type(value) is str else _key(value)
+        return key is not MISSING and key in group
     raise no_overload("@in")
 
 
@@ -201,8 +201,8 @@ def looked_up(operand: Any, key: Any) -> Any:
         index = _index(key)
         return operand[index] if 0 <= index < len(operand) else MISSING
     if kind is Domains:
-        found = operand.get(key if type(key) is str else key_of(key))
-        return found if found is not None else _EMPTY
+        domain = operand.get(key if type(key) is str else key_of(key))
+        return domain if domain is not None else _EMPTY
     return MISSING
 
 
@@ -219,10 +219,10 @@ def part(operand: Any, key: Any) -> Any:
     """Return `operand[key]` or `operand.key`; of an optional, an optional. Raises EvaluationError."""
     if type(operand) is Optional:
         return optional_part(operand, key)
-    found = looked_up(operand, key)
-    if found is MISSING:
+    value = looked_up(operand, key)
+    if value is MISSING:
         raise _missing(operand, key)
-    return found
+    return value
 
 
 def _missing(operand: Any, key: Any) -> EvaluationError:
@@ -243,10 +243,10 @@ def optional_part(operand: Any, key: Any) -> Optional:
             return NOTHING
         operand = operand.value
     if type(operand) is Domains:
-        found = operand.get(key, MISSING) if type(key) is str else MISSING
+        value = operand.get(key, MISSING) if type(key) is str else MISSING
     else:
-        found = looked_up(operand, key)
-    return NOTHING if found is MISSING else Optional(found)
+        value = looked_up(operand, key)
+    return NOTHING if value is MISSING else Optional(value)
 
 
 def has_part(operand: Any, key: str) -> bool:

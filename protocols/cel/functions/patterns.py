@@ -18,10 +18,10 @@ FAR = 1 << 62
 
 def matcher_of(pattern: str) -> Any:
     """Raises EvaluationError."""
-    found = _compiled(pattern)
-    if isinstance(found, str):
-        raise EvaluationError(found)
-    return found
+    compiled = _compiled(pattern)
+    if isinstance(compiled, str):
+        raise EvaluationError(compiled)
+    return compiled
 
 
 @functools.lru_cache(maxsize=512)

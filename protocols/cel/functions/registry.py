@@ -31,18 +31,18 @@ TABLE: dict[str, dict[tuple[type, ...], Overload]] = {}
 
 def define(name: str, types: tuple[type, ...], body: Body, price: Price = 1, *, metered: bool = False) -> None:
     """Add an overload to TABLE; one for the same types replaces it."""
-    made = Overload(body, None, price, metered) if isinstance(price, int) else Overload(body, price, 0, metered)
-    TABLE.setdefault(name, {})[types] = made
+    overload = Overload(body, None, price, metered) if isinstance(price, int) else Overload(body, price, 0, metered)
+    TABLE.setdefault(name, {})[types] = overload
 
 
 def find(overloads: dict[tuple[type, ...], Overload], types: tuple[type, ...]) -> Overload | None:
     """Return the overload of these types: the exact one, else one that takes any."""
-    found = overloads.get(types)
-    if found is not None:
-        return found
-    for wanted, each in overloads.items():
+    exact = overloads.get(types)
+    if exact is not None:
+        return exact
+    for wanted, overload in overloads.items():
         if len(wanted) == len(types) and all(map(_fits, wanted, types)):
-            return each
+            return overload
     return None
 
 

@@ -130,13 +130,13 @@ def _find(text: str, pattern: str) -> str:
 def _find_all(frame: Frame, text: str, pattern: str, most: int = -1) -> list[str]:
     if most == 0:
         return []
-    made: list[str] = []
-    for each in _found(matcher_of(pattern), text.encode()):
+    matches: list[str] = []
+    for match in _found(matcher_of(pattern), text.encode()):
         charge(frame, 10)
-        made.append(each)
-        if len(made) == most:
+        matches.append(match)
+        if len(matches) == most:
             break
-    return made
+    return matches
 
 
 def _found(matcher: Any, data: bytes) -> Iterator[str]:
@@ -167,21 +167,21 @@ PRECISION = 1000
 
 def _format(frame: Frame, template: str, values: list[Any]) -> str:
     """`%s %d %f %e %b %o %x %X %%`, each piece charged by its length."""
-    made: list[str] = []
+    pieces: list[str] = []
     waiting = iter(values)
     at = 0
     while True:
         mark = template.find("%", at)
         if mark < 0:
-            made.append(template[at:])
+            pieces.append(template[at:])
             break
-        made.append(template[at:mark])
+        pieces.append(template[at:mark])
         at, precision = _precision(template, mark + 1)
         verb = template[at : at + 1]
         at += 1
         charge(frame, 2)
         if verb == "%":
-            made.append("%")
+            pieces.append("%")
             continue
         writer = _VERBS.get(verb)
         if writer is None:
@@ -194,8 +194,8 @@ def _format(frame: Frame, template: str, values: list[Any]) -> str:
             raise EvaluationError(f"index {len(values)} out of range")
         piece = writer(frame, value, precision)
         charge(frame, tenth(len(piece)))
-        made.append(piece)
-    return "".join(made)
+        pieces.append(piece)
+    return "".join(pieces)
 
 
 def _precision(template: str, at: int) -> tuple[int, int]:
@@ -224,10 +224,10 @@ def _as_text(frame: Frame, value: Any, precision: int = -1, depth: int = 0) -> s
         return "[" + ", ".join([_as_text(frame, item, -1, depth + 1) for item in value]) + "]"
     if kind in MAPS:
         parts = sorted(
-            (_as_text(frame, value_of(key)), _as_text(frame, each, -1, depth + 1)) for key, each in value.items()
+            (_as_text(frame, value_of(key)), _as_text(frame, element, -1, depth + 1)) for key, element in value.items()
         )
         charge(frame, len(parts))
-        return "{" + ", ".join(f"{key}: {each}" for key, each in parts) + "}"
+        return "{" + ", ".join(f"{key}: {element}" for key, element in parts) + "}"
     writer = _TEXTS.get(kind)
     if writer is None:
         raise EvaluationError(

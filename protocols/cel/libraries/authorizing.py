@@ -112,8 +112,8 @@ STEPS: tuple[tuple[str, type, type, tuple[type, ...], Callable[..., Any], int], 
 
 def types(native: Any) -> dict[type, "cel.Type"]:
     """Return the native checker's types of the steps and of what they take."""
-    made = {each: native.Type.AbstractType(f"{PACKAGE}.{each.__name__}") for _, each, *_ in STEPS}
-    return {**made, str: native.Type.STRING, bool: native.Type.BOOL}
+    abstract_types = {step: native.Type.AbstractType(f"{PACKAGE}.{step.__name__}") for _, step, *_ in STEPS}
+    return {**abstract_types, str: native.Type.STRING, bool: native.Type.BOOL}
 
 
 def functions(native: Any) -> list["cel.FunctionDecl"]:

@@ -101,8 +101,8 @@ def orders(native: Any) -> list["cel.FunctionDecl"]:
     def overload(name: str, one: str, other: str) -> "cel.Overload":
         id_ = f"{name}_{one}" if one == other else f"{name}_{one}_{other}"
         parameters = [types[one], types[other]]
-        made: cel.Overload = native.Overload(id_, return_type=kinds.BOOL, parameters=parameters, is_member=False)
-        return made
+        declaration: cel.Overload = native.Overload(id_, return_type=kinds.BOOL, parameters=parameters, is_member=False)
+        return declaration
 
     return [
         native.FunctionDecl(sign, [overload(name, one, other) for one, other in pairs]) for sign, name in _SIGNS.items()

@@ -111,11 +111,11 @@ class EngineText(NamedTuple):
 
     @property
     def text(self) -> str:
-        made, done = [], 0
+        pieces, done = [], 0
         for place, put in self.puts:
-            made += [self.written[done:place], put]
+            pieces += [self.written[done:place], put]
             done = place
-        return "".join([*made, self.written[done:]])
+        return "".join([*pieces, self.written[done:]])
 
     def as_written(self, errors: str) -> str:
         """Return the engine's errors with lines and columns of the user's text."""
@@ -123,10 +123,10 @@ class EngineText(NamedTuple):
             return errors
         sources, lines, row, column = self.written.split("\n"), errors.split("\n"), 0, 0
         for number, line in enumerate(lines):
-            if (found := _PLACE.search(line)) is not None:
-                row = int(found[1])
-                column = self._column(sum(len(source) + 1 for source in sources[: row - 1]), int(found[2]))
-                lines[number] = f"{line[: found.start()]}<input>:{row}:{column}:{line[found.end() :]}"
+            if (match := _PLACE.search(line)) is not None:
+                row = int(match[1])
+                column = self._column(sum(len(source) + 1 for source in sources[: row - 1]), int(match[2]))
+                lines[number] = f"{line[: match.start()]}<input>:{row}:{column}:{line[match.end() :]}"
             elif _CARET.fullmatch(line):
                 lines[number] = f" | {'.' * (column - 1)}^"
             elif line.startswith(" | ") and 0 < row <= len(sources):

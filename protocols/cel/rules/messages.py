@@ -77,8 +77,8 @@ class Messages:
         self._made[id(cel_type)] = cel_type, name
         message = DescriptorProto(name=name.rpartition(".")[2])
         ordered = sorted(cel_type.fields.values(), key=lambda field: field[1].form == "map")
-        for number, (name_in_cel, each) in enumerate(ordered, 1):
-            self._field(message, name_in_cel, number, each)
+        for number, (name_in_cel, field_type) in enumerate(ordered, 1):
+            self._field(message, name_in_cel, number, field_type)
         self._file.message_type.append(message)
         return name
 

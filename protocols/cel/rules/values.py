@@ -60,7 +60,7 @@ def max_count(cel_type: CelType, cap: int = LIMIT) -> int:
 
 
 def _object_size(cel_type: CelType, cap: int) -> Size:
-    fields = {name: size_of(each, cap) for name, each in cel_type.fields.values()}
+    fields = {name: size_of(field_type, cap) for name, field_type in cel_type.fields.values()}
     deep = min(cap, len(fields) + sum(size.deep for size in fields.values()))
     return Declared(len(fields), deep, None, fields)
 
@@ -76,15 +76,15 @@ def converted(value: Any, cel_type: CelType) -> Any:
         return _read(value, cel_type.form)
     if cel_type.form == "object":
         return {
-            escaped_name: converted(value[name], each)
-            for name, (escaped_name, each) in cel_type.fields.items()
+            escaped_name: converted(value[name], part_type)
+            for name, (escaped_name, part_type) in cel_type.fields.items()
             if name in value
         }
     if cel_type.item is not None:
         item = cel_type.item
         if cel_type.form == "list":
             return [converted(part, item) for part in value]
-        return {name: converted(each, item) for name, each in value.items()}
+        return {name: converted(part_type, item) for name, part_type in value.items()}
     if cel_type.form == "double":
         return _double(value)
     return int(value) if type(value) is int or value.is_integer() else value

@@ -11,18 +11,18 @@ HEADS = ("JSONPatch", "Object")
 
 def as_maps(source: str) -> str:
     """Return the expression with a map in place of each object literal."""
-    found = tokens(source)
+    token_list = tokens(source)
     puts: list[tuple[int, int, str]] = []
     literals: list[bool] = []
     """For each open bracket, True if it is that of an object literal."""
     opened: list[bool] = []
     """For each of them, True while a value is wrapped."""
     at = 0
-    while at < len(found):
-        token = found[at]
-        end = _head(found, at)
+    while at < len(token_list):
+        token = token_list[at]
+        end = _head(token_list, at)
         if end:
-            puts.append((token.start, found[end].start, ""))
+            puts.append((token.start, token_list[end].start, ""))
             literals.append(True)
             opened.append(False)
             at = end + 1
@@ -37,8 +37,8 @@ def as_maps(source: str) -> str:
             if token.text != ",":
                 literals.pop()
                 opened.pop()
-        elif literals and literals[-1] and not opened[-1] and token.kind == "name" and _is_field(found, at):
-            puts.append((token.start, found[at + 1].end, f'"{token.text}": dyn('))
+        elif literals and literals[-1] and not opened[-1] and token.kind == "name" and _is_field(token_list, at):
+            puts.append((token.start, token_list[at + 1].end, f'"{token.text}": dyn('))
             opened[-1] = True
             at += 1
         at += 1
@@ -60,8 +60,8 @@ def _is_field(found: list[Token], at: int) -> bool:
 
 
 def _applied(source: str, puts: list[tuple[int, int, str]]) -> str:
-    made, done = [], 0
+    pieces, done = [], 0
     for start, end, text in puts:
-        made += [source[done:start], text]
+        pieces += [source[done:start], text]
         done = end
-    return "".join([*made, source[done:]])
+    return "".join([*pieces, source[done:]])

@@ -61,21 +61,21 @@ def _known(question: Question) -> Answer | None:
 
         return Engine().answer(question)
     asking = current.get()
-    if isinstance(question, EvaluatePolicy) and (found := _short(question, asking)) is not None:
-        return found
+    if isinstance(question, EvaluatePolicy) and (short_answer := _short(question, asking)) is not None:
+        return short_answer
     return _answered(question, asking)
 
 
 def _answered(question: Question, asking: Asking | None) -> Answer | None:
     key = encode(question)
-    found = Process.checks.get(key)
-    if found is not None:
-        return found
+    cached = Process.checks.get(key)
+    if cached is not None:
+        return cached
     if asking is None:
         raise NotAnswered
-    if (found := asking.answers.get(key)) is None:
+    if (cached := asking.answers.get(key)) is None:
         asking.missing[key] = question
-    return found
+    return cached
 
 
 def _short(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
@@ -92,10 +92,10 @@ def _short(question: EvaluatePolicy, asking: Asking | None) -> Answer | None:
 
 def answer(question: Question) -> Answer | None:
     """Return the answer, or None if it is not known yet: the caller may go on. Raises CelError."""
-    found = _known(question)
-    if isinstance(found, WorkerFault):
-        raise error_of(found)
-    return found
+    reply = _known(question)
+    if isinstance(reply, WorkerFault):
+        raise error_of(reply)
+    return reply
 
 
 def remember(key: bytes, question: Question, found: Answer) -> None:

@@ -51,8 +51,8 @@ class CelClient:
         while True:
             try:
                 seconds = min(ATTEMPT_S, end - loop.time())
-                found = await self._bus.call(self._worker, EVALUATE, work, Answers, timeout=seconds)
-                return [decode_answer(answer) for answer in found.answers]
+                response = await self._bus.call(self._worker, EVALUATE, work, Answers, timeout=seconds)
+                return [decode_answer(answer) for answer in response.answers]
             except BusError as error:
                 if loop.time() + PAUSE_S >= end:
                     raise WorkerAway(error) from None
@@ -93,9 +93,9 @@ async def settled(run: Callable[[], Awaitable[T]], owner: str = "") -> T:
 
 async def _answered(client: CelClient, asking: Asking, owner: str) -> None:
     missing: Mapping[bytes, Question] = asking.missing
-    for (key, question), found in zip(missing.items(), await client.ask(list(missing), owner), strict=True):
-        asking.answers[key] = found
-        remember(key, question, found)
+    for (key, question), answer in zip(missing.items(), await client.ask(list(missing), owner), strict=True):
+        asking.answers[key] = answer
+        remember(key, question, answer)
     asking.missing = {}
 
 

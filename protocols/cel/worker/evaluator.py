@@ -110,8 +110,8 @@ class _Bans:
     def begin(self, source: str) -> None:
         """Mark the expression that is evaluated next. Raises EvaluationEnded for one in quarantine."""
         key = key_of(source)
-        if self.banned and (found := self.banned.get(key.decode(errors="replace"))) is not None:
-            raise EvaluationEnded(*found)
+        if self.banned and (ban := self.banned.get(key.decode(errors="replace"))) is not None:
+            raise EvaluationEnded(*ban)
         self._page[HEAD.size : HEAD.size + len(key)] = key
         HEAD.pack_into(self._page, 0, len(key))
 
@@ -151,10 +151,10 @@ def _read(sock: socket.socket) -> bytes | None:
 
 
 def _exactly(sock: socket.socket, count: int) -> bytes | None:
-    made = bytearray()
-    while len(made) < count:
-        part = sock.recv(min(count - len(made), 1 << 20))
+    received = bytearray()
+    while len(received) < count:
+        part = sock.recv(min(count - len(received), 1 << 20))
         if not part:
             return None
-        made += part
-    return bytes(made)
+        received += part
+    return bytes(received)

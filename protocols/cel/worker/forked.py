@@ -41,11 +41,11 @@ class ForkedSelections:
             raise EvaluationEnded(self._ended[expression])
         question = encode(Select(expression, DriverDevices(driver, (0,), {0: wire_of(device)})))
         try:
-            found = decode_answer(self._asked(encode(Batch((question,)))))
+            answer = decode_answer(self._asked(encode(Batch((question,)))))
         except (OSError, EOFError):
             self._ended[expression] = f"the expression ended its evaluation ({self.close()})"
             raise EvaluationEnded(self._ended[expression]) from None
-        outcome = found.outcomes[0] if isinstance(found, Selected) else found
+        outcome = answer.outcomes[0] if isinstance(answer, Selected) else answer
         if isinstance(outcome, WorkerFault):
             raise error_of(outcome)
         return outcome is True
@@ -73,13 +73,13 @@ class ForkedSelections:
 
 
 def _exactly(sock: socket.socket, count: int) -> bytes:
-    made = b""
-    while len(made) < count:
-        part = sock.recv(count - len(made))
+    received = b""
+    while len(received) < count:
+        part = sock.recv(count - len(received))
         if not part:
             raise EOFError
-        made += part
-    return made
+        received += part
+    return received
 
 
 @contextmanager

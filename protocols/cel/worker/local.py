@@ -148,17 +148,17 @@ class Engine:
             return Forgotten()
         self._begin(question.source)
         matches, driver = compiled(question.source).matches, question.devices.driver
-        end, found = time.monotonic() + PART_S, list[bool | WorkerFault]()
+        end, outcomes = time.monotonic() + PART_S, list[bool | WorkerFault]()
         for device in devices:
             try:
-                found.append(matches(driver, device))
+                outcomes.append(matches(driver, device))
             except MemoryError:
                 raise
             except Exception as error:
-                found.append(_faulty(error, EvaluationError))
+                outcomes.append(_faulty(error, EvaluationError))
             if time.monotonic() > end:
                 break
-        return Selected(tuple(found))
+        return Selected(tuple(outcomes))
 
     def _held(self, sent: DriverDevices) -> list[Device] | None:
         for number, wire in sent.new.items():
@@ -186,12 +186,14 @@ class Engine:
         }
         outcomes: list[Outcome] = []
         with authorizing.deciding(decisions.decide):
-            for number, each in enumerate(question.expressions):
+            for number, expression in enumerate(question.expressions):
                 if number == question.gates and not _passed(outcomes):
                     outcomes += [Skipped()] * (len(question.expressions) - number)
                     break
                 budget = conditions if number < question.gates else others
-                outcomes.append(self._policy_value(each.source, policies.PolicyScope(*each.scope), data, end, budget))
+                outcomes.append(
+                    self._policy_value(expression.source, policies.PolicyScope(*expression.scope), data, end, budget)
+                )
         self.spent = min(conditions.left, others.left) <= 0
         if decisions.asked:
             return Undecided(tuple(decisions.asked))

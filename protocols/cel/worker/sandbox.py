@@ -80,11 +80,11 @@ def _install(machine: str) -> None:
 
 def _instructions(architecture: int, denied: tuple[int, ...]) -> bytes:
     """Return the BPF program: another architecture ends the process, denied numbers fail, all others pass."""
-    made = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
-    made += [(_AT_LEAST, len(denied) + 1, 0, _FOREIGN)]
-    made += [(_EQUAL, len(denied) - at, 0, number) for at, number in enumerate(denied)]
-    made += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DENY)]
-    return b"".join(struct.pack("HBBI", *instruction) for instruction in made)
+    program = [(_LOAD, 0, 0, 4), (_EQUAL, 1, 0, architecture), (_RETURN, 0, 0, _KILL), (_LOAD, 0, 0, 0)]
+    program += [(_AT_LEAST, len(denied) + 1, 0, _FOREIGN)]
+    program += [(_EQUAL, len(denied) - at, 0, number) for at, number in enumerate(denied)]
+    program += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DENY)]
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
 
 
 def _prctl(option: int, value: int, more: int = 0) -> None:

@@ -74,12 +74,12 @@ class Selections:
         program = self._programs.get(expression)
         if program is not None and program.is_simple:
             return program.matches(driver, device)
-        found = self._known.get(expression, {}).get(id(device))
-        if found is None or (found[2] and time.monotonic() > found[2]):
+        cached = self._known.get(expression, {}).get(id(device))
+        if cached is None or (cached[2] and time.monotonic() > cached[2]):
             raise SelectorPending(expression, driver, device)
-        if isinstance(found[1], WorkerFault):
-            raise error_of(found[1])
-        return found[1]
+        if isinstance(cached[1], WorkerFault):
+            raise error_of(cached[1])
+        return cached[1]
 
     async def find(
         self, expressions: Iterable[str], devices: Mapping[str, Sequence[Device]], owner: str = ""
@@ -101,8 +101,8 @@ class Selections:
     async def _compile(self, expressions: Sequence[str], owner: str) -> None:
         """Have expressions compiled. Those with errors get them again with the devices."""
         questions = [encode(CheckSelector(text)) for text in expressions]
-        found = await self._client.ask(questions, owner) if questions else ()
-        for expression, answer in zip(expressions, found, strict=True):
+        answers = await self._client.ask(questions, owner) if questions else ()
+        for expression, answer in zip(expressions, answers, strict=True):
             if isinstance(answer, Checked):
                 with suppress(CompileError):
                     self._programs[expression] = SelectorProgram(answer.cost, answer.serialized)
@@ -116,15 +116,15 @@ class Selections:
                 )
                 return self._keep(expression, devices, [fault] * len(devices))
             question = Select(expression, self._devices(driver, devices, again))
-            (found,) = await self._client.ask([encode(question)], search.owner)
-            again = isinstance(found, Forgotten)
-            if isinstance(found, Selected):
-                self._keep(expression, devices, found.outcomes)
-                devices = devices[max(1, len(found.outcomes)) :]
+            (answer,) = await self._client.ask([encode(question)], search.owner)
+            again = isinstance(answer, Forgotten)
+            if isinstance(answer, Selected):
+                self._keep(expression, devices, answer.outcomes)
+                devices = devices[max(1, len(answer.outcomes)) :]
             elif not again:
                 fault = (
-                    found
-                    if isinstance(found, WorkerFault)
+                    answer
+                    if isinstance(answer, WorkerFault)
                     else WorkerFault("evaluation", "the answer has another shape")
                 )
                 return self._keep(expression, devices, [fault] * len(devices))

@@ -44,10 +44,10 @@ class ShortPolicies:
         """Return the answer, or None if an expression is left to the worker."""
         if any(self._programs.get(expression) is None for expression in question.expressions):
             return None
-        found = self._engine.answer(question)
-        return None if self._engine.spent else found
+        reply = self._engine.answer(question)
+        return None if self._engine.spent else reply
 
     def _program(self, source: str, scope: policies.PolicyScope) -> policies.PolicyProgram:
-        found = self._programs[Expression(source, (scope.params, scope.authorizer, scope.variables))]
-        assert found is not None
-        return found
+        program = self._programs[Expression(source, (scope.params, scope.authorizer, scope.variables))]
+        assert program is not None
+        return program

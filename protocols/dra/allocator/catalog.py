@@ -154,7 +154,7 @@ class Catalog:
     def capacities(self, id: DeviceId) -> Amounts | None:
         """Return the total of each capacity of a device, None if it is not published."""
         device = self.device(id)
-        return {name: each.value.nanos for name, each in device.spec.capacity.items()} if device else None
+        return {name: capacity.value.nanos for name, capacity in device.spec.capacity.items()} if device else None
 
     def pools(self) -> Iterator[Pool]:
         """Yield the newest generation of each pool, by driver and name. Pools removed during iteration are skipped."""
@@ -164,14 +164,14 @@ class Catalog:
 
     def sizes(self) -> dict[PoolId, int]:
         """Return the number of devices in the newest generation of each pool, in the order of driver and name."""
-        found = {}
+        counts = {}
         for id in sorted(self._members):
             slice_infos = self._members[id].values()
             newest = max(slice_info.slice.generation for slice_info in slice_infos)
-            found[id] = sum(
+            counts[id] = sum(
                 len(slice_info.devices) for slice_info in slice_infos if slice_info.slice.generation == newest
             )
-        return found
+        return counts
 
     def devices(self) -> Iterator[DeviceInfo]:
         """Yield the devices of all pools."""

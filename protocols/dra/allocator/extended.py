@@ -130,13 +130,13 @@ def _check_count(requests: int) -> None:
 
 def _lack(needs: list[_Need]) -> dict[_Need, int]:
     """Return how many devices each init container needs beyond those of containers that start after it."""
-    found, later = {}, 0
+    shortfalls, later = {}, 0
     for need in reversed(needs):
         if need.permanent:
             later += need.count
         else:
-            found[need] = need.count - later
-    return dict(reversed(found.items()))
+            shortfalls[need] = need.count - later
+    return dict(reversed(shortfalls.items()))
 
 
 def _later(needs: list[_Need], need: _Need) -> list[_Need]:
@@ -157,10 +157,10 @@ def _borrowed(needs: list[_Need], need: _Need, extra: _Need | None, lack: int) -
 def _needs(pod: Mapping[str, Any], resource: str) -> list[_Need]:
     spec = pod.get("spec") or {}
     first = [(each, each.get("restartPolicy") == "Always") for each in spec.get("initContainers") or ()]
-    found = []
+    needs = []
     for index, (container, permanent) in enumerate([*first, *((each, True) for each in spec.get("containers") or ())]):
         asked = container_requests(container)
         if count := asked.get(resource, 0) // NANO:
             request = f"container-{index}-request-{sorted(asked).index(resource)}"
-            found.append(_Need(str(container.get("name") or ""), index, request, count, permanent))
-    return found
+            needs.append(_Need(str(container.get("name") or ""), index, request, count, permanent))
+    return needs

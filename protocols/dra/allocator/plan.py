@@ -42,9 +42,9 @@ class CelSelectors:
     def matches(self, expression: str, driver: str, device: Device) -> bool:
         """Evaluate a selector for a device. Raises SelectorFault, and SelectorPending while the worker is asked."""
         try:
-            found = selections.matches(expression, driver, device)
+            matched = selections.matches(expression, driver, device)
             self.evaluations += 1
-            return found
+            return matched
         except EvaluationEnded as error:
             self.failures += 1
             raise SelectorEnded(f"CEL runtime error: {error}") from None
@@ -288,8 +288,8 @@ def all_candidates_of(
     Raises AllocationFault while a pool is incomplete or invalid.
     """
     assert subrequest.mode == ALL
-    for each in inputs.pools:
-        pool = each.pool
+    for view in inputs.pools:
+        pool = view.pool
         if not pool.complete or pool.fault:
             state = "being updated" if not pool.complete else "invalid"
             raise AllocationFault(
@@ -298,7 +298,7 @@ def all_candidates_of(
             )
         fitting = (
             device
-            for device in each.devices
+            for device in view.devices
             if (inputs.gates.binding or not device.has_binding_conditions) and matches(device)
         )
         for device in fitting:

@@ -39,10 +39,10 @@ class EquivalentDevices:
         self._known: dict[Hashable, int] = {}
 
     def number(self, pool: Pool, device: DeviceInfo) -> int:
-        found = self._numbers.get(device)
-        if found is None:
-            found = self._numbers[device] = self._known.setdefault(self._trait(pool, device), len(self._known))
-        return found
+        class_number = self._numbers.get(device)
+        if class_number is None:
+            class_number = self._numbers[device] = self._known.setdefault(self._trait(pool, device), len(self._known))
+        return class_number
 
     def _trait(self, pool: Pool, device: DeviceInfo) -> Hashable:
         try:
@@ -64,7 +64,7 @@ class EquivalentDevices:
         ]
         nothing: Amounts = {}
         most = functools.reduce(added, filter(None, shares), nothing)
-        free = {name: each.value.nanos - consumed.get(name, 0) for name, each in device.spec.capacity.items()}
+        free = {name: capacity.value.nanos - consumed.get(name, 0) for name, capacity in device.spec.capacity.items()}
         return (
             tuple(sorted((name, min(amount, most.get(name, 0))) for name, amount in free.items())),
             tuple(tuple(sorted(share.items())) if share is not None else None for share in shares),
@@ -109,7 +109,10 @@ def values_of(plan: ClaimPlan, constraint: Constraint) -> frozenset[Attribute]:
     requests = (request for alternatives in plan.requests for request in alternatives)
     covered = (request for request in requests if constraint.covers(request.subrequest.name))
     devices = (
-        device for each in covered for at, (_, device) in enumerate(each.candidates.ordered) if _may_fit(each, at)
+        device
+        for request_data in covered
+        for at, (_, device) in enumerate(request_data.candidates.ordered)
+        if _may_fit(request_data, at)
     )
     values = (device.spec.attributes.get(constraint.attribute) for device in devices)
     return frozenset(value for value in values if value is not None)

@@ -46,7 +46,7 @@ def _result(pick: Pick) -> Object:
 
 def _binding(extras: Extras) -> Object:
     conditions = {"bindingConditions": extras.binding_conditions, "bindingFailureConditions": extras.binding_failures}
-    return {name: list(each) for name, each in conditions.items() if each}
+    return {name: list(names) for name, names in conditions.items() if names}
 
 
 def _share(pick: Pick) -> Object:

@@ -50,13 +50,13 @@ def share_of(driver: str, device: Device, requests: Requests) -> Share | None:
 
 
 def _resolved(driver: str, requests: Requests) -> dict[str, Quantity]:
-    found: dict[str, tuple[str, Quantity]] = {}
+    requested: dict[str, tuple[str, Quantity]] = {}
     for name, amount in requests:
         full = qualified(driver, name)
-        if full in found:
-            raise AllocationFault(f'capacity "{full}" requested both as "{found[full][0]}" and as "{name}"')
-        found[full] = (name, amount)
-    return {full: amount for full, (_, amount) in found.items()}
+        if full in requested:
+            raise AllocationFault(f'capacity "{full}" requested both as "{requested[full][0]}" and as "{name}"')
+        requested[full] = (name, amount)
+    return {full: amount for full, (_, amount) in requested.items()}
 
 
 def _consumption(capacity: Capacity, asked: Quantity | None) -> Quantity:
@@ -134,23 +134,23 @@ def spelled(device: Device, name: str) -> str:
 
 def held_by_picks(picks: Iterable[Pick]) -> Holdings:
     """Return the devices and shares that picks of a claim hold. Admin access holds nothing."""
-    found: dict[DeviceId, Amounts | None] = {}
+    held: dict[DeviceId, Amounts | None] = {}
     for pick in picks:
         if not pick.admin:
-            _hold(found, pick.device.id, None if pick.share is None else amounts_of(pick.share))
-    return found
+            _hold(held, pick.device.id, None if pick.share is None else amounts_of(pick.share))
+    return held
 
 
 def held_by_results(results: Iterable[Mapping[str, Any]]) -> Holdings:
     """Return the devices and shares of an allocation. A share with unreadable consumption holds its whole device."""
-    found: dict[DeviceId, Amounts | None] = {}
+    held: dict[DeviceId, Amounts | None] = {}
     for result in results:
         if not result.get("adminAccess"):
             id = device_of(result)
             _hold(
-                found, id, _consumed(id.driver, result.get("consumedCapacity") or {}) if result.get("shareID") else None
+                held, id, _consumed(id.driver, result.get("consumedCapacity") or {}) if result.get("shareID") else None
             )
-    return found
+    return held
 
 
 def _hold(found: dict[DeviceId, Amounts | None], id: DeviceId, amounts: Amounts | None) -> None:
@@ -167,11 +167,11 @@ def _consumed(driver: str, consumed: Mapping[str, str]) -> Amounts | None:
 
 def together(holdings: Iterable[Holdings]) -> Holdings:
     """Return the devices and shares of several claims together."""
-    found: dict[DeviceId, Amounts | None] = {}
+    combined: dict[DeviceId, Amounts | None] = {}
     for holding in holdings:
         for id, amounts in holding.items():
-            _hold(found, id, amounts)
-    return found
+            _hold(combined, id, amounts)
+    return combined
 
 
 class HeldDevices:

@@ -35,8 +35,8 @@ class Reaching:
             return (reach.node,) if reach.node in self._nodes else ()
         known = self._known.get(id(reach))
         if known is None:
-            found = tuple(name for name, node in self._nodes.items() if is_reachable(reach, node))
-            known = self._known[id(reach)] = (reach, found)  # the reach is held, so that its id stays its own
+            names = tuple(name for name, node in self._nodes.items() if is_reachable(reach, node))
+            known = self._known[id(reach)] = (reach, names)  # the reach is held, so that its id stays its own
         return known[1]
 
     def counts(self, devices: Iterable[DeviceInfo]) -> dict[str, int]:
@@ -49,11 +49,11 @@ class Reaching:
                 common += 1
             else:
                 by_reach[id(reach)] = (reach, by_reach.get(id(reach), (reach, 0))[1] + 1)
-        found = dict.fromkeys(self._names, common) if common else {}
+        count_by_node = dict.fromkeys(self._names, common) if common else {}
         for reach, count in by_reach.values():
             for name in self.nodes(reach):
-                found[name] = found.get(name, 0) + count
-        return found
+                count_by_node[name] = count_by_node.get(name, 0) + count
+        return count_by_node
 
 
 class DeviceJudge:

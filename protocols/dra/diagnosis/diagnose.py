@@ -58,11 +58,11 @@ class RejectionTally:
         """Return the most frequent first; the rest is summed up in the last one."""
         ranked = sorted(self._counts, key=lambda each: (-self._counts[each], each))
         shown, rest = ranked[:MAX_GROUPS], ranked[MAX_GROUPS:]
-        found = [Group(*key, self._counts[key], tuple(self._examples[key])) for key in shown]
+        top_groups = [Group(*key, self._counts[key], tuple(self._examples[key])) for key in shown]
         if rest:
             count = sum(self._counts[key] for key in rest)
-            found.append(Group("other", f"{len(rest)} other reasons", count, tuple(self._examples[rest[0]])))
-        return tuple(found)
+            top_groups.append(Group("other", f"{len(rest)} other reasons", count, tuple(self._examples[rest[0]])))
+        return tuple(top_groups)
 
 
 class Counted(NamedTuple):

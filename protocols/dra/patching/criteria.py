@@ -39,13 +39,13 @@ def has_matching_names(filter: Filter, driver: str, pool: str, device: str) -> b
 
 def selectors_of(patch: Patch, classes: Mapping[str, DeviceClass]) -> tuple[Selector, ...] | None:
     """Return the selectors in the order of evaluation; None if the class is missing, so that nothing matches."""
-    found: list[Selector] = []
+    selectors: list[Selector] = []
     name = patch.filter.class_name
     if name is not None:
         if (known := classes.get(name)) is None:
             return None
-        found += _placed(known.selectors, f"class {name}: ")
-    return (*found, *_placed(patch.filter.selectors, ""))
+        selectors += _placed(known.selectors, f"class {name}: ")
+    return (*selectors, *_placed(patch.filter.selectors, ""))
 
 
 def _placed(expressions: tuple[str, ...], where: str) -> Iterator[Selector]:

@@ -122,10 +122,10 @@ class Overlay(msgspec.Struct):
 
 
 def _overlay_of(patches: Iterable[Known], gates: Gates) -> Overlay:
-    made = Overlay(gates)
+    overlay = Overlay(gates)
     for known in patches:
-        made.add(known)
-    return made
+        overlay.add(known)
+    return overlay
 
 
 KEPT = 256
@@ -161,15 +161,15 @@ class Layers:
         if not more:
             return self._effect
         key = tuple([known.serial for known in more])
-        found = self._effects.get(key)
-        if found is None:
+        cached = self._effects.get(key)
+        if cached is None:
             overlay = self._base.copy()
             for known in more:
                 overlay.add(known)
             if len(self._effects) >= KEPT:
                 self._effects.clear()
-            found = self._effects[key] = _effect(overlay)
-        return found
+            cached = self._effects[key] = _effect(overlay)
+        return cached
 
     def taints(self, device: str) -> tuple[Taint, ...]:
         """Return the taints of the rules that select the device."""
@@ -182,8 +182,8 @@ def _has_names(buckets: list[Bucket[K]]) -> bool:
 
 
 def _effect(overlay: Overlay) -> Effect:
-    made = overlay.effect()
-    return NO_EFFECT if made == NO_EFFECT else made
+    effect = overlay.effect()
+    return NO_EFFECT if effect == NO_EFFECT else effect
 
 
 def _ordered(rules: list[KnownRule]) -> tuple[Taint, ...]:
@@ -205,9 +205,9 @@ class PoolLayers:
         known = self._made.get((driver, pool))
         if known is not None and known[0] == signature:
             return known[1]
-        made = Layers(patches, rules, self._gates)
-        self._made[driver, pool] = (signature, made)
-        return made
+        layers = Layers(patches, rules, self._gates)
+        self._made[driver, pool] = (signature, layers)
+        return layers
 
     def forget(self, driver: str, pool: str) -> None:
         self._made.pop((driver, pool), None)

@@ -54,14 +54,14 @@ def patched(device: Device, effect: Effect, rules: tuple[Taint, ...] = ()) -> De
     """Merge a device with an effect and with the taints of `rules`; the same object if nothing differs."""
     if effect is NO_EFFECT and not rules:
         return device
-    made = Device(
+    merged = Device(
         device.name,
         _attributes(device.attributes, effect),
         _capacity(device.capacity, effect.capacity) if effect.capacity else device.capacity,
         (_taints(device.taints, effect) if effect.taints else device.taints) + rules,
         device.extras,
     )
-    return device if made == device else made
+    return device if merged == device else merged
 
 
 def _attributes(published: Mapping[str, Attribute], effect: Effect) -> Mapping[str, Attribute]:

@@ -38,10 +38,10 @@ class Verdicts:
 
     def moved(self, origins: list[int]) -> "Verdicts":
         """Return the verdicts of a slice whose device at each place was at `origins` before (-1 = new)."""
-        made = Verdicts(len(origins))
+        verdicts = Verdicts(len(origins))
         for expression, known in self._known.items():
-            made._known[expression] = bytearray(known[origin] if origin >= 0 else 0 for origin in origins)
-        return made
+            verdicts._known[expression] = bytearray(known[origin] if origin >= 0 else 0 for origin in origins)
+        return verdicts
 
 
 UNTOUCHED = (NO_EFFECT, ())
@@ -69,13 +69,13 @@ class Builder(msgspec.Struct, frozen=True):
         if alike == UNTOUCHED:
             return each.devices
         if alike is not None:
-            made = [patched(device, *alike) for device in each.devices]
+            rebuilt = [patched(device, *alike) for device in each.devices]
         else:
-            made = self._one_by_one(layers, each, old, only, verdicts)
-        for at, (new, before) in enumerate(zip(made, _in_places(each.devices, old), strict=False)):
+            rebuilt = self._one_by_one(layers, each, old, only, verdicts)
+        for at, (new, before) in enumerate(zip(rebuilt, _in_places(each.devices, old), strict=False)):
             if new is not before and new is not each.devices[at] and before is not None and new == before:
-                made[at] = before
-        return each.devices if all(map(is_, made, each.devices)) else tuple(made)
+                rebuilt[at] = before
+        return each.devices if all(map(is_, rebuilt, each.devices)) else tuple(rebuilt)
 
     def _one_by_one(
         self, layers: Layers, each: Slice, old: tuple[Device, ...], only: set[str] | None, verdicts: Verdicts
@@ -111,13 +111,13 @@ class Builder(msgspec.Struct, frozen=True):
 
     def _judge(self, known: Known, selector: Selector, each: Slice, at: int) -> int:
         device = each.devices[at]
-        found = judge(each.driver, selector.expression, device)
+        verdict = judge(each.driver, selector.expression, device)
         self.counts.evaluations += 1
-        if isinstance(found, Faulty):
+        if isinstance(verdict, Faulty):
             self.counts.failures += 1
-            self.faults.add(known.patch, selector, found, DeviceId(each.driver, each.pool, device.name))
+            self.faults.add(known.patch, selector, verdict, DeviceId(each.driver, each.pool, device.name))
             return FAULTY
-        return YES if found else NO
+        return YES if verdict else NO
 
 
 def _in_places(devices: tuple[Device, ...], old: tuple[Device, ...]) -> Sequence[Device | None]:

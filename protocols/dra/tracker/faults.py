@@ -91,7 +91,7 @@ class PatchFaults:
 
     def due(self, now: float) -> list[PatchFaultReport]:
         """Return faults to report now: new ones at once, those that met more devices AGAIN seconds after the last."""
-        found = []
+        reports = []
         for name in list(self._fresh):
             patch, faults = self._known[name]
             waiting = False
@@ -102,10 +102,10 @@ class PatchFaults:
                     waiting = True
                     continue
                 fault.reported, fault.reported_at = len(fault.devices), now
-                found.append(_report(patch, key, fault))
+                reports.append(_report(patch, key, fault))
             if not waiting:
                 del self._fresh[name]
-        return found
+        return reports
 
     def reports(self) -> Iterator[PatchFaultReport]:
         """Return all faults."""

@@ -107,9 +107,9 @@ class Inputs:
 
     def unused(self) -> set[str]:
         """Return the expressions that became unused since the last call."""
-        found = {expression for expression in self._unused if not self._uses[expression]}
+        expressions = {expression for expression in self._unused if not self._uses[expression]}
         self._unused.clear()
-        return found
+        return expressions
 
     def _of_class(self, name: str) -> Touched:
         users = [self.patches[patch] for patch in self._by_class.get(name, ())]

@@ -182,21 +182,21 @@ class ConnectionChannel:
 
     async def _open(self) -> CallConnection:
         self._loop = asyncio.get_running_loop()
-        made: list[CallConnection] = []
+        opened: list[CallConnection] = []
 
         def lost() -> None:
             """Forget the connection, unless it was replaced already."""
-            if made and self._connection is made[0]:
+            if opened and self._connection is opened[0]:
                 self._connection = None
 
         try:
-            made.append(await self._dial(self._take, lost))
-            if made[0].draining:  # it broke before anybody held it, so nobody was notified
+            opened.append(await self._dial(self._take, lost))
+            if opened[0].draining:  # it broke before anybody held it, so nobody was notified
                 raise ConnectionResetError(LOST)
         except OSError as error:
             self._why = str(error)
             raise
-        return made[0]
+        return opened[0]
 
     def _take(self, number: int, kind: int, body: bytes) -> None:
         answer = self._waiting.get(number)

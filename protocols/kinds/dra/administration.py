@@ -131,7 +131,7 @@ class RuleStrategy(Strategy):
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
         before = _taint(old)
-        stamp(_taint(new), [{**taint, "key": each.get("key")} for taint in before for each in _taint(new)])
+        stamp(_taint(new), [{**taint, "key": new_taint.get("key")} for taint in before for new_taint in _taint(new)])
 
 
 def _taint(obj: Object) -> list[Object]:

@@ -65,8 +65,8 @@ class VersionStrategy(Strategy):
 
     def _through(self, obj: Object, *hook: Callable[[Object], None]) -> None:
         hub = self._store(obj)
-        for each in hook:
-            each(hub)
+        for step in hook:
+            step(hub)
         shown = dict(self._show(hub))  # what needs no change is `obj` itself
         obj.clear()
         obj.update(shown)

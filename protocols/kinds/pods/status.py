@@ -52,7 +52,7 @@ def _addresses(path: str, values: list[Object], causes: Causes) -> None:
         index = parsed.index(None)
         text = f"Internal error: failed to check for dual stack with error:invalid IP[{index}]: {texts[index]}"
         causes.append(Cause(path, "InternalError", text))
-    families = {each.version for each in parsed if each is not None}
+    families = {ip_address.version for ip_address in parsed if ip_address is not None}
     if None in parsed or len(families) < 2 or len(texts) > 2:
         causes.append(invalid(path, values, ONE_OF_A_FAMILY))
 

@@ -42,8 +42,8 @@ class _Masks:
     def __init__(self, values: Sequence[Iterable[str]]) -> None:
         self._bytes = len(values) // 8 + 1
         self._rules: dict[str, list[int]] = {}
-        for number, each in enumerate(values):
-            for value in each:
+        for number, rule_values in enumerate(values):
+            for value in rule_values:
                 self._rules.setdefault(value, []).append(number)
         self.lengths = sorted({len(value) for value in self._rules})
         """Distinct lengths of the values."""

@@ -73,7 +73,7 @@ def address_causes(spec: Object) -> list[Cause]:
     parsed = [ip for text in ips if (ip := address(text)) is not None]
     if len(ips) > 2:
         causes.append(invalid(IPS, ips, "may only hold up to 2 values"))
-    if len(parsed) > 1 and len({each.version for each in parsed}) != len(parsed):
+    if len(parsed) > 1 and len({known.version for known in parsed}) != len(parsed):
         causes.append(invalid(IPS, ips, "may specify no more than one IP for each IP family"))
     if not causes:
         for n, (name, ip) in enumerate(zip(given, parsed, strict=False)):

@@ -114,8 +114,8 @@ class Registry:
         known = [shape for package in packages() for shape in types_of(package).values()]
         self.structs = {full_name(shape.package, shape.name): _empty_struct(shape) for shape in known}
         bodies = [(self.structs[full_name(shape.package, shape.name)], shape, tuple(inlined(shape))) for shape in known]
-        for struct, each, fields in bodies:
-            _fill(struct, fields, functools.partial(self._lookup, each.package))
+        for struct, body, fields in bodies:
+            _fill(struct, fields, functools.partial(self._lookup, body.package))
         for struct, _, fields in bodies:
             mark_zeros(struct, fields)
         for struct in self.structs.values():

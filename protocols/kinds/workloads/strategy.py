@@ -46,8 +46,8 @@ class WorkloadStrategy(Strategy):
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         name = new["metadata"].get("name") or ""
         faults = label_faults(name) if self.names_pods and old is None else []
-        found = [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
-        return found + grace_warnings("spec.template.spec", template_of(new).get("spec") or {})
+        name_warnings = [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
+        return name_warnings + grace_warnings("spec.template.spec", template_of(new).get("spec") or {})
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return super().validate_status(new, old) + collision_causes(new, old)

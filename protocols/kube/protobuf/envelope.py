@@ -164,16 +164,16 @@ def decode_object(body: bytes) -> dict[str, Any]:
     """Decode an object with apiVersion and kind. Raises ProtobufInvalid, KindUnknown."""
     if not body.startswith(MAGIC):
         raise ProtobufInvalid("the body does not begin with the prefix of Kubernetes protobuf")
-    found = decode_message(UNKNOWN, body[len(MAGIC) :])
-    if found.get("contentEncoding"):
+    envelope = decode_message(UNKNOWN, body[len(MAGIC) :])
+    if envelope.get("contentEncoding"):
         raise ProtobufInvalid("the body has a content encoding inside the envelope")
-    api_version, kind = found.get("apiVersion", ""), found.get("kind", "")
+    api_version, kind = envelope.get("apiVersion", ""), envelope.get("kind", "")
     if not kind:
         raise ProtobufInvalid("the envelope does not name the kind of the object")
     return {
         "kind": kind,
         "apiVersion": api_version,
-        **decode_message(message_of(api_version, kind), found.get("raw", b"")),
+        **decode_message(message_of(api_version, kind), envelope.get("raw", b"")),
     }
 
 
@@ -203,7 +203,7 @@ def encode_list(head: dict[str, Any], name: str, items: Iterable[Any]) -> list[b
     pieces.append(b"".join(batch))
     kind, raw, *rest = UNKNOWN.fields.values()
     pieces[0] = b"".join((MAGIC, _one(kind, head), raw.tag, varint(sum(map(len, pieces))), pieces[0]))
-    pieces[-1] += b"".join(_one(each, "") for each in rest)
+    pieces[-1] += b"".join(_one(other, "") for other in rest)
     return pieces
 
 

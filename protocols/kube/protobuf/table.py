@@ -53,12 +53,12 @@ def _package_of(api_version: str) -> str:
 def _package(package: str) -> dict[str, Message]:
     """The messages of a package by name; those of other packages that they hold are built too."""
     known = types_of(package)
-    found = {name: Message(f"{package}.{name}", union=UNIONS.get(name)) for name in known}
-    for name, each in known.items():
-        found[name].fields.update(
-            (field.number, _field(package, field, found)) for field in each.fields if field.number
+    by_name = {name: Message(f"{package}.{name}", union=UNIONS.get(name)) for name in known}
+    for name, read in known.items():
+        by_name[name].fields.update(
+            (field.number, _field(package, field, by_name)) for field in read.fields if field.number
         )
-    return found
+    return by_name
 
 
 @functools.lru_cache(maxsize=256)

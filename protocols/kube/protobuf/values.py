@@ -66,10 +66,10 @@ def _write_micro_time(value: Any) -> Fields:
 
 
 def _read_quantity(fields: Fields) -> Any:
-    found = fields.get("string", "0")
-    if not found:
+    quantity = fields.get("string", "0")
+    if not quantity:
         raise ProtobufInvalid("a quantity is empty")
-    return found
+    return quantity
 
 
 def _write_quantity(value: Any) -> Fields:
@@ -150,8 +150,8 @@ def _checked(value: Any, type: type) -> Any:
 def _message(name: str, fields: str, union: Union | None) -> Message:
     """Zeros are kept, since the message as a whole is set or unset."""
     parts = enumerate((part.split(":") for part in fields.split()), 1)
-    made = {number: WireField(number, part, ONE, _TYPES[type], keep_zero=True) for number, (part, type) in parts}
-    return Message(name, made, union)
+    wire_fields = {number: WireField(number, part, ONE, _TYPES[type], keep_zero=True) for number, (part, type) in parts}
+    return Message(name, wire_fields, union)
 
 
 _TYPES = {**SCALARS, "raw": Leaf(DELIMITED, bytes, bytes)}

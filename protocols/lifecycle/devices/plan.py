@@ -85,10 +85,10 @@ def check_healthy(resource: str, held: Iterable[str], healthy: Iterable[str]) ->
 
 def ids_by_resource(container: ContainerAllocation) -> dict[str, list[str]]:
     """Return ids of devices by resource, in the order of the allocation."""
-    found: dict[str, list[str]] = {}
+    ids: dict[str, list[str]] = {}
     for device in container.devices:
-        found.setdefault(device.resource, []).append(device.id)
-    return found
+        ids.setdefault(device.resource, []).append(device.id)
+    return ids
 
 
 def planned_allocation(pod: AdmitPod, plan: DevicePlan, inventory: Inventory) -> PodAllocation:

@@ -38,14 +38,14 @@ def victims(pod: Occupant, others: Mapping[str, Occupant], needed: Amounts) -> t
     for uid, other in others.items():
         if _is_preemptable(pod, other):
             by_quality[other.quality][uid] = other
-    found: dict[str, Occupant] = {}
+    preempted: dict[str, Occupant] = {}
     for quality in (GUARANTEED, BURSTABLE, BEST_EFFORT):
         lower = _lower(by_quality, quality)
-        chosen = _fewest(by_quality[quality], still_needed(needed, [*lower, *found.values()]))
+        chosen = _fewest(by_quality[quality], still_needed(needed, [*lower, *preempted.values()]))
         if chosen is None:
             return None
-        found |= chosen
-    return tuple(found)
+        preempted |= chosen
+    return tuple(preempted)
 
 
 def _is_preemptable(pod: Occupant, other: Occupant) -> bool:

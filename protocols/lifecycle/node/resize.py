@@ -83,7 +83,7 @@ def allocate(spec: PodSpec, sizes: Sizes, limits: ResizeLimits) -> list[PodEvent
 def size_changes(spec: PodSpec, sizes: Sizes, runs: Iterable[ContainerStatus]) -> list[SizeChange]:
     """Return the containers to change, in the order of `runs`."""
     containers = {container.name: container for container in resizable(spec)}
-    found = []
+    resizes = []
     for run in runs:
         size = (sizes.allocated or {}).get(run.name)
         if size is None or not (changed := changes(sizes.actuated[run.id], size)):
@@ -91,8 +91,8 @@ def size_changes(spec: PodSpec, sizes: Sizes, runs: Iterable[ContainerStatus]) -
         text = f"Container {run.name} resize requires restart"
         restarts = restarts_for(spec, containers[run.name], changed)
         kill = Kill(run.id, run.name, text, restart=True) if restarts else None
-        found.append(SizeChange(containers[run.name], run, size, kill))
-    return found
+        resizes.append(SizeChange(containers[run.name], run, size, kill))
+    return resizes
 
 
 def conclude(sizes: Sizes, tried: Iterable[SizeChange], fault: str = "") -> list[PodEvent]:

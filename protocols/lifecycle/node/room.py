@@ -141,9 +141,9 @@ class NodeRoom:
             {shortage.resource: shortage.requested + shortage.used - shortage.capacity for shortage in short}, ending
         )
         staying = {uid: other for uid, other in self._pods.items() if uid not in self._preempted}
-        found = victims(pod, staying, needed)
-        if found is not None:
-            return RoomVerdict(preempt=(*self._preempted, *found))
+        uids = victims(pod, staying, needed)
+        if uids is not None:
+            return RoomVerdict(preempt=(*self._preempted, *uids))
         left = "".join(f"(res: {name}, q: {_shown(name, amount)}), " for name, amount in needed.items())
         text = f"no set of running pods found to reclaim resources: [{left}]"
         return RoomVerdict(

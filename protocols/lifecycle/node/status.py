@@ -143,12 +143,12 @@ def _of_runtime(inputs: NodeStatusInputs, before: views.NodeStatus) -> views.Nod
     """Return the runtime's fields: as in `before` until they are reported, and not at all while they are empty."""
     handlers = before.get("runtimeHandlers") if inputs.handlers is None else list(map(_handler, inputs.handlers))
     images = before.get("images") if inputs.images is None else list(inputs.images)
-    found: views.NodeStatus = {}
+    fields: views.NodeStatus = {}
     if handlers or "runtimeHandlers" in before:
-        found["runtimeHandlers"] = handlers or []
+        fields["runtimeHandlers"] = handlers or []
     if images or "images" in before:
-        found["images"] = images or []
-    return found
+        fields["images"] = images or []
+    return fields
 
 
 def _handler(handler: RuntimeHandler) -> views.NodeRuntimeHandler:

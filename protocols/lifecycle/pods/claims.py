@@ -31,17 +31,17 @@ def uses_claims(spec: PodSpec) -> bool:
 
 def entries(spec: PodSpec) -> list[ClaimEntry]:
     """Return the entries that need a claim. Raises ClaimsNotReady while the name of one is unknown."""
-    found, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
-    made = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
+    claim_entries, statuses = [], (spec.raw.get("status") or {}).get("resourceClaimStatuses") or ()
+    created = {str(status.get("name")): status.get("resourceClaimName") or None for status in statuses}
     for item in _entries(spec):
         name, generated = item.get("resourceClaimName"), False
         if not name:
-            name, generated = _generated(spec, str(item.get("name", "")), made), True
+            name, generated = _generated(spec, str(item.get("name", "")), created), True
         if name:
-            found.append(ClaimEntry(str(item.get("name", "")), str(name), generated))
+            claim_entries.append(ClaimEntry(str(item.get("name", "")), str(name), generated))
     if name := _extended(spec).get("resourceClaimName"):
-        found.append(ClaimEntry(EXTENDED, str(name), True))
-    return found
+        claim_entries.append(ClaimEntry(EXTENDED, str(name), True))
+    return claim_entries
 
 
 def references(spec: PodSpec) -> tuple[ClaimReference, ...]:

@@ -76,8 +76,8 @@ def probes_of(container: ContainerSpec) -> tuple[Probe, ...]:
     """Return the probes of a container; plain init containers have none."""
     if container.kind == INIT:
         return ()
-    found = ((kind, container.raw.get(field)) for kind, field in FIELDS.items())
-    return tuple(_probe(kind, raw) for kind, raw in found if raw and any(raw.get(h) for h in HANDLERS))
+    raw_probes = ((kind, container.raw.get(field)) for kind, field in FIELDS.items())
+    return tuple(_probe(kind, raw) for kind, raw in raw_probes if raw and any(raw.get(h) for h in HANDLERS))
 
 
 def probed(spec: PodSpec) -> bool:
@@ -92,11 +92,11 @@ def target(container: ContainerSpec, container_id: str, ip: str) -> ProbeTarget:
 
 
 def _handler(raw: views.Probe) -> views.Probe:
-    found: views.Probe = {}
+    handler: views.Probe = {}
     for action in HANDLERS:
         if raw.get(action):
-            found[action] = raw[action]
-    return found
+            handler[action] = raw[action]
+    return handler
 
 
 def _probe(kind: str, raw: views.Probe) -> Probe:

@@ -164,10 +164,10 @@ class Sizes(msgspec.Struct):
     @property
     def conditions(self) -> dict[str, Waiting]:
         """Resize conditions that are True."""
-        found = {PENDING: self.pending} if self.pending else {}
+        by_type = {PENDING: self.pending} if self.pending else {}
         if self.in_progress:
-            found[IN_PROGRESS] = Waiting(ERROR if self.fault else "", self.fault)
-        return found
+            by_type[IN_PROGRESS] = Waiting(ERROR if self.fault else "", self.fault)
+        return by_type
 
 
 def resizable(spec: PodSpec) -> list[ContainerSpec]:

@@ -13,10 +13,10 @@ RUNNING, EXITED, CREATED, UNKNOWN = "running", "exited", "created", "unknown"
 
 def by_name(status: PodStatus) -> dict[str, list[ContainerStatus]]:
     """All attempts of each container name, newest first."""
-    found: dict[str, list[ContainerStatus]] = {}
+    attempts: dict[str, list[ContainerStatus]] = {}
     for container in status.containers:
-        found.setdefault(container.name, []).append(container)
-    return found
+        attempts.setdefault(container.name, []).append(container)
+    return attempts
 
 
 def current_sandbox(status: PodStatus) -> SandboxStatus | None:

@@ -35,10 +35,10 @@ def plan_restart(spec: PodSpec, status: PodStatus) -> PodActions:
 def _sources(spec: PodSpec, status: PodStatus) -> tuple[str, ...]:
     """Return the ids of newest runs whose exit restarts all containers."""
     newest = {name: runs[0] for name, runs in runtime_status.by_name(status).items()}
-    found = [(container, newest.get(container.name)) for container in spec.containers]
+    pairs = [(container, newest.get(container.name)) for container in spec.containers]
     return tuple(
         run.id
-        for container, run in found
+        for container, run in pairs
         if run is not None
         and run.state == runtime_status.EXITED
         and matching_action(container, run.exit_code) == RESTART_ALL

@@ -49,14 +49,14 @@ def sets_more(patch: Object | None, than: Object) -> bool:
 
 def _set(changes: Object) -> set[tuple[str, object]]:
     """Return fields with the keys of entries; a removal sets nothing."""
-    found: set[tuple[str, object]] = set()
+    fields: set[tuple[str, object]] = set()
     for field, value in changes.items():
         key = MERGE_KEYS.get(field)
         if key is not None:
-            found |= {(field, entry[key]) for entry in value or () if "$patch" not in entry}
+            fields |= {(field, entry[key]) for entry in value or () if "$patch" not in entry}
         elif value is not None:
-            found.add((field, None))
-    return found
+            fields.add((field, None))
+    return fields
 
 
 def shows_end(changes: Mapping[str, Any]) -> bool:

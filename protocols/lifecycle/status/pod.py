@@ -274,18 +274,18 @@ def is_over(spec: PodSpec, status: views.PodStatus) -> bool:
 
 
 def _addresses(inputs: StatusInputs, before: views.PodStatus) -> views.PodStatus:
-    found: views.PodStatus = {}
+    addresses: views.PodStatus = {}
     if inputs.host_ip:
-        found["hostIP"] = inputs.host_ip
-        found["hostIPs"] = [{"ip": ip} for ip in inputs.host_ips or (inputs.host_ip,)]
+        addresses["hostIP"] = inputs.host_ip
+        addresses["hostIPs"] = [{"ip": ip} for ip in inputs.host_ips or (inputs.host_ip,)]
     ips = list(inputs.runtime.ips)
     if not ips and runtime_status.current_sandbox(inputs.runtime) is not None and inputs.host_ip:
         ips = [inputs.host_ip]  # host network, or a runtime whose sandboxes have no network of their own
     if ips:
-        found |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
+        addresses |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
     elif before.get("podIP"):
-        found |= {"podIP": before["podIP"], "podIPs": before.get("podIPs") or [{"ip": before["podIP"]}]}
-    return found
+        addresses |= {"podIP": before["podIP"], "podIPs": before.get("podIPs") or [{"ip": before["podIP"]}]}
+    return addresses
 
 
 def _reason(inputs: StatusInputs, before: views.PodStatus, phase: str) -> views.PodStatus:
@@ -295,6 +295,6 @@ def _reason(inputs: StatusInputs, before: views.PodStatus, phase: str) -> views.
         return {"reason": inputs.ended_early.reason, "message": inputs.ended_early.message}
     if phase in FINISHED and before.get("phase") == phase:
         reason, message = before.get("reason"), before.get("message")
-        found: views.PodStatus = {"reason": reason} if reason else {}
-        return {**found, "message": message} if message else found
+        fields: views.PodStatus = {"reason": reason} if reason else {}
+        return {**fields, "message": message} if message else fields
     return {}

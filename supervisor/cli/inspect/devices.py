@@ -165,18 +165,18 @@ def _show_drivers(args: argparse.Namespace) -> int:
 
 def _driver_tables(view: DriversView) -> list[Table]:
     """Return the tables that have rows."""
-    found = []
+    tables = []
     if view.drivers:
-        found.append(Table(DRIVER_HEADER, [_driver_cells(row) for row in view.drivers]))
+        tables.append(Table(DRIVER_HEADER, [_driver_cells(row) for row in view.drivers]))
     if view.devices:
         cells = [(row.device, row.health, row.claim, ",".join(row.pods), row.message) for row in view.devices]
         if not any(row.shares for row in view.devices):
-            found.append(Table(CLAIM_DEVICE_HEADER, cells))
+            tables.append(Table(CLAIM_DEVICE_HEADER, cells))
         else:
             ids = [",".join(share[:8] for share in row.shares) or "-" for row in view.devices]
             shared = [(*row[:3], share, *row[3:]) for row, share in zip(cells, ids, strict=True)]
-            found.append(Table(("DEVICE", "HEALTH", "CLAIM", "SHARES", "PODS", "WHY"), shared))
-    return found
+            tables.append(Table(("DEVICE", "HEALTH", "CLAIM", "SHARES", "PODS", "WHY"), shared))
+    return tables
 
 
 def _driver_cells(row: DriverRow) -> tuple[str, ...]:

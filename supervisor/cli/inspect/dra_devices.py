@@ -60,10 +60,10 @@ def _objects(args: argparse.Namespace) -> list[Object]:
             raise UsageError("--slices and --patches are read from files, --kubeconfig asks an API: give one of them")
         if not args.slices:
             raise UsageError("--patches changes slices of files; name them with --slices")
-        found = read_objects([*(args.slices or ()), *(args.patches or ())])
-        for obj in found:
+        objects = read_objects([*(args.slices or ()), *(args.patches or ())])
+        for obj in objects:
             check_kind(obj, ("ResourceClaim",) if args.shares else ())
-        return found
+        return objects
     return read_api(_kubeconfig(args), claims=bool(args.claim or args.shares))
 
 
@@ -88,15 +88,15 @@ def _gates(args: argparse.Namespace) -> Gates:
 
 
 def _show(args: argparse.Namespace, snapshot: DeviceSnapshot) -> int:
-    found = snapshot.as_published() if args.published else snapshot.explanations(args.explain or "")
-    if args.explain and not found:
+    explanations = snapshot.as_published() if args.published else snapshot.explanations(args.explain or "")
+    if args.explain and not explanations:
         raise UsageError(f"no device is called {args.explain!r}; `nodeplane devices --published` lists them")
     if args.output == "json":
-        print_json(found)
+        print_json(explanations)
     elif args.explain:
-        show(*map(explained, found))
-    elif found:
-        show(published_table(found) if args.published else patched_table(found))
+        show(*map(explained, explanations))
+    elif explanations:
+        show(published_table(explanations) if args.published else patched_table(explanations))
     else:
         print("no driver has published a device")
     return 0
@@ -115,11 +115,11 @@ def _show_shares(args: argparse.Namespace, found: list[SharedDevice]) -> int:
 def _show_why(args: argparse.Namespace) -> int:
     if args.slices or args.patches or args.claim:
         raise UsageError("--why asks an API about a pod; --claim with --slices shows what a claim would get")
-    found = pod_answer(*read_pod(_kubeconfig(args), args.why), _gates(args))
+    answer = pod_answer(*read_pod(_kubeconfig(args), args.why), _gates(args))
     if args.output == "json":
-        print_json(found)
+        print_json(answer)
     else:
-        show(*answer_parts(found))
+        show(*answer_parts(answer))
     return 0
 
 

@@ -158,18 +158,18 @@ def _show_logs(args: argparse.Namespace) -> int:
 
 def log_files(directory: Path, actor: str | None) -> list[Path]:
     """Return the logs of one actor, or of all. Raises UsageError if it has none, NotRunning if nobody has."""
-    found = sorted(directory.glob("*.log"))
-    if actor is None and not found:
+    logs = sorted(directory.glob("*.log"))
+    if actor is None and not logs:
         raise NotRunning(f"no plane has written logs to {directory}; start it with `nodeplane up`, or give --root")
     if actor is None:
-        return [path for path in found if path.stem != AUDIT]
-    chosen = [path for path in found if path.stem == actor]
+        return [path for path in logs if path.stem != AUDIT]
+    chosen = [path for path in logs if path.stem == actor]
     if not chosen and (actor == ROOT_NAME or actor.startswith(f"{ROOT_NAME}-")):
         raise UsageError(
             f"{actor} writes to the terminal, or journal, of its `nodeplane up`; only with --detach to a file"
         )
     if not chosen:
-        names = ", ".join(path.stem for path in found) or "none yet"
+        names = ", ".join(path.stem for path in logs) or "none yet"
         raise UsageError(f"no log of {actor!r} below {directory}; there are: {names}")
     return chosen
 

@@ -101,7 +101,7 @@ def untyped(body: bytes) -> Any:
 def _readable(value: Any) -> Any:
     """Streams of API objects carry JSON inside msgpack."""
     if isinstance(value, dict):
-        return {key: _readable(each) for key, each in value.items()}
+        return {key: _readable(part) for key, part in value.items()}
     if isinstance(value, list):
         return [_readable(item) for item in value]
     if isinstance(value, bytes) and value.startswith(b"{"):

@@ -58,10 +58,10 @@ async def _alias(asking: Asking, args: argparse.Namespace) -> str:
 
 
 async def _list_images(asking: Asking, args: argparse.Namespace) -> Table | str:
-    found = await asking.call(messages.OWNER, messages.LIST_IMAGES, Empty(), Images, QUICK_S)
+    reply = await asking.call(messages.OWNER, messages.LIST_IMAGES, Empty(), Images, QUICK_S)
     rows = [
         (_short(name) if name else "<none>", _digits(image), f"{image.size / MIB:.1f} MiB")
-        for image in found.images
+        for image in reply.images
         for name in image.names or ("",)
     ]
     return Table(HEADER, rows) if rows else "no image was imported yet; try `nodeplane image import FILE`"

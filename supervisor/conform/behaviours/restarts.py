@@ -148,8 +148,8 @@ async def others_stay(stage: Stage) -> None:
 @contextmanager
 def files_of_others(directory: Path) -> Iterator[list[Path]]:
     """Make a socket that nobody serves, and a checkpoint unless there is one."""
-    made = [directory / name for name in (SOCKET, CHECKPOINT) if not (directory / name).exists()]
-    for path in made:
+    created = [directory / name for name in (SOCKET, CHECKPOINT) if not (directory / name).exists()]
+    for path in created:
         if path.name == SOCKET:
             with socket.socket(socket.AF_UNIX) as bound:
                 bound.bind(str(path))
@@ -158,7 +158,7 @@ def files_of_others(directory: Path) -> Iterator[list[Path]]:
     try:
         yield [directory / SOCKET, directory / CHECKPOINT]
     finally:
-        for path in made:
+        for path in created:
             path.unlink(missing_ok=True)
 
 

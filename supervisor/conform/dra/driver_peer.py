@@ -71,10 +71,10 @@ class DriverPeer(ServicePeer):
 
     def offered(self, count: int = 1) -> list[Offered]:
         """Return devices that one claim may have together. Raises NotApplicable if there are fewer than `count`."""
-        found = list(usable(self.pools, self.objects.node))
-        if len(found) < count:
-            raise NotApplicable(f"it needs {count} devices without taints, the driver offers {len(found)}")
-        return found
+        devices = list(usable(self.pools, self.objects.node))
+        if len(devices) < count:
+            raise NotApplicable(f"it needs {count} devices without taints, the driver offers {len(devices)}")
+        return devices
 
     @asynccontextmanager
     async def claim(

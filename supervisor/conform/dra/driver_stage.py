@@ -74,8 +74,8 @@ def pools_fault(pools: Sequence[Pool], names: Set[Name] | None) -> str:
             return f"pool {pool.name} has {len(pool.slices)} slices of generation {pool.generation}, not {counts}"
         if pool.outdated:
             return f"pool {pool.name} has {pool.outdated} slices of a generation before {pool.generation}"
-    found = names_of(pools)
-    if names is None or found == names:
+    published = names_of(pools)
+    if names is None or published == names:
         return ""
-    missing, more = names - found, found - names
+    missing, more = names - published, published - names
     return f"{'/'.join(min(missing or more))} is {'in no slice any more' if missing else 'still in a slice'}"

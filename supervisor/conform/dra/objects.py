@@ -39,17 +39,17 @@ class Offered(NamedTuple):
 
     def result(self, request: str = REQUEST) -> Object:
         """Return what the scheduler writes into a claim."""
-        found: Object = {"request": request, "driver": self.driver, "pool": self.pool, "device": self.name}
+        allocation: Object = {"request": request, "driver": self.driver, "pool": self.pool, "device": self.name}
         for field in ("bindingConditions", "bindingFailureConditions"):
             if self.device.get(field):
-                found[field] = self.device[field]
+                allocation[field] = self.device[field]
         if self.device.get("allowMultipleAllocations"):
-            found["shareID"] = str(uuid4())
-            found["consumedCapacity"] = {
+            allocation["shareID"] = str(uuid4())
+            allocation["consumedCapacity"] = {
                 name: (capacity.get("requestPolicy") or {}).get("default", capacity["value"])
                 for name, capacity in (self.device.get("capacity") or {}).items()
             }
-        return found
+        return allocation
 
 
 class DraObjects(AsyncApi):
@@ -71,9 +71,9 @@ class DraObjects(AsyncApi):
         except ApiError as error:
             if error.code != 409:  # that of a controller
                 raise
-        found = DraObjects(self._api, self.node, name)
-        found._turn = self._turn
-        return found
+        objects = DraObjects(self._api, self.node, name)
+        objects._turn = self._turn
+        return objects
 
     async def delete_namespace(self) -> None:
         await self.delete_pods()
@@ -180,10 +180,10 @@ class DraObjects(AsyncApi):
 def _requests(results: Sequence[Mapping[str, Any]]) -> list[Object]:
     """Return the requests that these results answer: `device/first` is a subrequest of `device`."""
     counts = Counter((str(result["request"]), str(result["driver"])) for result in results) or {(REQUEST, NO_CLASS): 1}
-    found = []
+    requests = []
     for (name, driver), count in counts.items():
         base, _, sub = name.partition("/")
         wanted: Object = {"deviceClassName": driver, "allocationMode": "ExactCount", "count": count}
         part = {"firstAvailable": [{"name": sub, **wanted}]} if sub else {"exactly": wanted}
-        found.append({"name": base, **part})
-    return found
+        requests.append({"name": base, **part})
+    return requests

@@ -44,10 +44,10 @@ def names_of(pools: Sequence[Pool]) -> set[Name]:
 
 def pools_of(slices: Sequence[Object]) -> list[Pool]:
     """Return the pools by name."""
-    found: dict[str, list[Object]] = {}
+    slices_by_pool: dict[str, list[Object]] = {}
     for obj in slices:
-        found.setdefault(obj["spec"]["pool"]["name"], []).append(obj)
-    return [_pool(name, found[name]) for name in sorted(found)]
+        slices_by_pool.setdefault(obj["spec"]["pool"]["name"], []).append(obj)
+    return [_pool(name, slices_by_pool[name]) for name in sorted(slices_by_pool)]
 
 
 def _pool(name: str, slices: list[Object]) -> Pool:

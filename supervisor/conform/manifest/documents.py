@@ -68,15 +68,15 @@ def read_manifest(source: str) -> Manifest:
 
 def manifest_of(source: str, objects: Sequence[Object]) -> Manifest:
     """Return the one DaemonSet and what is beside it. Raises ManifestUnusable."""
-    found = [obj for obj in objects if obj["kind"] == "DaemonSet"]
-    if not found:
+    daemon_sets = [obj for obj in objects if obj["kind"] == "DaemonSet"]
+    if not daemon_sets:
         kinds = ", ".join(sorted({obj["kind"] for obj in objects})) or "nothing"
         raise ManifestUnusable(f"--manifest {source}: it has no DaemonSet, but {kinds}")
-    if len(found) > 1:
-        names = ", ".join(obj["metadata"]["name"] for obj in found)
-        raise ManifestUnusable(f"--manifest {source}: it has {len(found)} DaemonSets, {names}: leave one in it")
+    if len(daemon_sets) > 1:
+        names = ", ".join(obj["metadata"]["name"] for obj in daemon_sets)
+        raise ManifestUnusable(f"--manifest {source}: it has {len(daemon_sets)} DaemonSets, {names}: leave one in it")
     others = [obj for obj in objects if obj["kind"] != "DaemonSet"]
-    return Manifest(found[0], sorted(others, key=_turn))
+    return Manifest(daemon_sets[0], sorted(others, key=_turn))
 
 
 def _objects(source: str, documents: Sequence[Any]) -> Iterator[Object]:

@@ -70,9 +70,9 @@ def apply_others(api: Api, manifest: Manifest) -> None:
 def _wait_established(api: Api, definition: Object) -> None:
     """Wait until the API serves the kind: objects of it may follow. Raises ApiError, ManifestUnusable."""
     deadline = time.monotonic() + ESTABLISHED_S
-    while not condition_true(found := api.get(api.path_of(definition)), "Established"):
+    while not condition_true(current := api.get(api.path_of(definition)), "Established"):
         if time.monotonic() > deadline:
-            conditions = (found.get("status") or {}).get("conditions") or ()
+            conditions = (current.get("status") or {}).get("conditions") or ()
             faults = "; ".join(
                 str(condition.get("message", "")) for condition in conditions if condition.get("status") == "False"
             )

@@ -97,10 +97,10 @@ class PodProgram(Program):
     def end(self) -> str:
         if not self._pod:
             return "its pod is gone"
-        if found := ended(self._pod):
-            if found.code > OF_SIGNAL and found.code - OF_SIGNAL in set(signal.Signals):
-                return f"it was ended by {signal.Signals(found.code - OF_SIGNAL).name}"
-            return f"it ended with code {found.code}" + (f" ({found.text})" if found.text else "")
+        if termination := ended(self._pod):
+            if termination.code > OF_SIGNAL and termination.code - OF_SIGNAL in set(signal.Signals):
+                return f"it was ended by {signal.Signals(termination.code - OF_SIGNAL).name}"
+            return f"it ended with code {termination.code}" + (f" ({termination.text})" if termination.text else "")
         status = self._pod.get("status") or {}
         failed = f"its pod failed: {status.get('reason', '')}: {status.get('message', '')}"
         return failed if status.get("phase") == "Failed" else "it runs"

@@ -71,13 +71,13 @@ class ManifestPods(AsyncApi):
 
 
 async def _pids(asking: Asking, ids: Iterable[str]) -> list[int]:
-    found = []
+    pids = []
     for id in ids:
         request = cri_pb2.ContainerStatusRequest(container_id=id, verbose=True).SerializeToString()
         reply = await asking.call(cri.OWNER, cri.CALL, CriCall("ContainerStatus", request), CriReply)
         info = cri_pb2.ContainerStatusResponse.FromString(reply.response).info
-        found.append(int(read_json(info["info"].encode())["pid"]))
-    return found
+        pids.append(int(read_json(info["info"].encode())["pid"]))
+    return pids
 
 
 def path_of(pod: Object) -> str:
@@ -117,10 +117,10 @@ def stuck(pod: Object) -> str:
 
 def family(pids: Iterable[int]) -> list[Path]:
     """Return the directories below /proc of these processes and of their descendants."""
-    parents, found = dict(_parents()), set(pids)
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return [Path("/proc", str(pid)) for pid in found]
+    parents, members = dict(_parents()), set(pids)
+    while more := {pid for pid, parent in parents.items() if parent in members} - members:
+        members |= more
+    return [Path("/proc", str(pid)) for pid in members]
 
 
 def _parents() -> Iterator[tuple[int, int]]:

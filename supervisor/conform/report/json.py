@@ -56,10 +56,10 @@ class RunReport(msgspec.Struct, frozen=True):
 
 def run_json(words: Sequence[str], results: Sequence[Result]) -> RunReport:
     """Return the report of a run; `words` is the command under test."""
-    found = counts(results)
-    verdict = "fail" if found[FAIL] else "pass"
+    totals = counts(results)
+    verdict = "fail" if totals[FAIL] else "pass"
     seconds = round(sum(result.seconds for result in results), 3)
-    return RunReport(shlex.join(words), verdict, found, seconds, tuple(map(_result, results)))
+    return RunReport(shlex.join(words), verdict, totals, seconds, tuple(map(_result, results)))
 
 
 def _result(result: Result) -> BehaviourReport:

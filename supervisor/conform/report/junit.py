@@ -11,14 +11,14 @@ from supervisor.conform.verdict import FAIL, NOT_APPLICABLE, Result
 
 def junit(words: Sequence[str], results: Sequence[Result]) -> str:
     """Return a suite with a test case for each behaviour; what does not apply is skipped."""
-    found = counts(results)
+    totals = counts(results)
     suite = Element(
         "testsuite",
         name="nodeplane conform",
         tests=str(len(results)),
-        failures=str(found[FAIL]),
+        failures=str(totals[FAIL]),
         errors="0",
-        skipped=str(found[NOT_APPLICABLE]),
+        skipped=str(totals[NOT_APPLICABLE]),
         time=f"{sum(result.seconds for result in results):.3f}",
     )
     SubElement(SubElement(suite, "properties"), "property", name="command", value=printable(shlex.join(words)))

@@ -71,8 +71,8 @@ def exchange_lines(exchange: Exchange, most: int = MAX_BYTES) -> Iterator[str]:
 
 def counts(results: Sequence[Result]) -> dict[str, int]:
     """Return the number of behaviours by verdict, also where it is 0."""
-    found = Counter(result.verdict for result in results)
-    return {verdict: found[verdict] for verdict in (PASS, FAIL, NOT_APPLICABLE)}
+    totals = Counter(result.verdict for result in results)
+    return {verdict: totals[verdict] for verdict in (PASS, FAIL, NOT_APPLICABLE)}
 
 
 def counts_line(results: Sequence[Result]) -> str:

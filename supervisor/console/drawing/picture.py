@@ -34,11 +34,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
 
 def draw(house: House, look: Look) -> list[Line]:
     """Return the lines of the picture; `look.width` columns each at most."""
-    found = links(house.flows())
-    _add_unfollowed(found)
+    links_by_pair = links(house.flows())
+    _add_unfollowed(links_by_pair)
     lines: list[Line] = []
     for row in grid(house):
-        lines += _row(house, row, found, look)
+        lines += _row(house, row, links_by_pair, look)
     return lines
 
 
@@ -71,22 +71,22 @@ def line_of(house: House, name: str) -> int:
 def actor_at(house: House, width: int, column: int, line: int) -> str:
     """Return the actor whose box is at a place of a picture of this width; empty if none is there."""
     at, inside = divmod(column, box_width(width) + GAP)
-    found = [row[at] for row in grid(house) if at < len(row) and 0 <= line - line_of(house, row[at]) < BOX_LINES]
-    return next((name for name in found if name in house.actors and inside < box_width(width)), "")
+    names = [row[at] for row in grid(house) if at < len(row) and 0 <= line - line_of(house, row[at]) < BOX_LINES]
+    return next((name for name in names if name in house.actors and inside < box_width(width)), "")
 
 
 def neighbour(rows: Sequence[Sequence[str]], name: str, across: int, down: int, known: Iterable[str]) -> str:
     """Return the next actor in a direction, or the same one at the edge."""
     known = set(known)
-    place = next(((y, x) for y, row in enumerate(rows) for x, each in enumerate(row) if each == name), None)
+    place = next(((y, x) for y, row in enumerate(rows) for x, actor in enumerate(row) if actor == name), None)
     if place is None:
-        return next((each for row in rows for each in row if each in known), "")
+        return next((actor for row in rows for actor in row if actor in known), "")
     y, x = place[0] + down, place[1] + across
     while 0 <= y < len(rows):
         row = rows[y]
         if across and not 0 <= x < len(row):
             return name
-        near = sorted((at for at, each in enumerate(row) if each in known), key=lambda at: abs(at - x))
+        near = sorted((at for at, actor in enumerate(row) if actor in known), key=lambda at: abs(at - x))
         if across and row[x] in known:
             return row[x]
         if down and near:

@@ -24,12 +24,12 @@ class Row(msgspec.Struct, frozen=True):
 def rows(groups: Sequence[Group], width: int, *, dense: bool) -> list[Row]:
     """Return rows; `dense` tiles are one character wide."""
     fit = max(1, width if dense else width // WIDE_TILE)
-    found: list[Row] = []
+    tile_rows: list[Row] = []
     for group in groups:
-        found.append(Row(group))
+        tile_rows.append(Row(group))
         for first in range(0, len(group.devices), fit):
-            found.append(Row(group, first, min(fit, len(group.devices) - first)))
-    return found
+            tile_rows.append(Row(group, first, min(fit, len(group.devices) - first)))
+    return tile_rows
 
 
 def line(row: Row, width: int, *, dense: bool, chosen: tuple[str, str] | None) -> Line:

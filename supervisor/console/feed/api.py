@@ -86,8 +86,8 @@ class Api:
     async def events_of(self, uid: str, namespace: str) -> list[Object]:
         """Return the newest events of an object. Raises ApiError, ApiAway."""
         selector = f"involvedObject.uid={uid}"
-        found = await self._started().list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
-        items: list[Object] = found.get("items") or []
+        event_list = await self._started().list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
+        items: list[Object] = event_list.get("items") or []
         return sorted(items, key=event_time, reverse=True)[:MAX_EVENTS]
 
     async def log_of(self, namespace: str, name: str, container: str) -> str:
@@ -185,11 +185,11 @@ def _keep_pod(obj: Object) -> Object:
 def keep_slice(obj: Object) -> Object:
     """Reduce a ResourceSlice to the names and NUMA nodes of its devices."""
     try:
-        found = slice_of(obj)
+        parsed = slice_of(obj)
     except ObjectUnreadable:
         return {"metadata": _identity(obj), "row": ()}
     row = tuple(
-        SliceDevice(found.driver, found.pool, device.name, _numa(device.attributes)) for device in found.devices
+        SliceDevice(parsed.driver, parsed.pool, device.name, _numa(device.attributes)) for device in parsed.devices
     )
     return {"metadata": _identity(obj), "row": row}
 
@@ -207,8 +207,8 @@ def _numa(attributes: Any) -> tuple[int, ...]:
 
 def _explained(objects: list[Object], device: str, settings: Path) -> str:
     with forked_selections():
-        found = snapshot_of(objects, _gates(settings)).explanations(device)
-    return "\n\n".join(map(explained, found)) or "no ResourceSlice publishes this device"
+        explanations = snapshot_of(objects, _gates(settings)).explanations(device)
+    return "\n\n".join(map(explained, explanations)) or "no ResourceSlice publishes this device"
 
 
 def _gates(settings: Path) -> Gates:

@@ -34,9 +34,9 @@ class ProcessSampler:
         return pss_mib(pid) if fresh or not self._pss.get(pid) else self._pss[pid]
 
     def _usage(self, name: str, pid: int, now: float) -> ActorUsage:
-        found = usage_of(pid)
-        cpu = self._cpu(name, pid, now, found.cpu_s if found else 0.0)
-        return ActorUsage(cpu, self._pss[pid], stopped=found is not None and found.stopped)
+        usage = usage_of(pid)
+        cpu = self._cpu(name, pid, now, usage.cpu_s if usage else 0.0)
+        return ActorUsage(cpu, self._pss[pid], stopped=usage is not None and usage.stopped)
 
     def _cpu(self, name: str, pid: int, now: float, used: float) -> float:
         old = self._seen.get(name)

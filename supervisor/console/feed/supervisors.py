@@ -45,8 +45,8 @@ class Supervisors:
             pids = {actor.name: actor.status.pid for actor in house.actors.values() if actor.status.pid}
             if house.pid:
                 pids["supervisor"] = house.pid
-            found = await asyncio.to_thread(self._sampler.sample, pids)
-            house.measured(found, time.time())
+            usage = await asyncio.to_thread(self._sampler.sample, pids)
+            house.measured(usage, time.time())
             self._world.changed()
             await asyncio.sleep(USAGE_S)
 

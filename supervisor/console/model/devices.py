@@ -99,14 +99,14 @@ class DeviceReplicas:
 
     def groups(self, devices: Iterable[DeviceTile]) -> list[Group]:
         """Return devices by source and NUMA node, in their order."""
-        found: dict[tuple[str, tuple[int, ...]], list[DeviceTile]] = {}
+        devices_by_group: dict[tuple[str, tuple[int, ...]], list[DeviceTile]] = {}
         dra: dict[str, bool] = {}
         for device in devices:
-            found.setdefault((device.source, device.numa), []).append(device)
+            devices_by_group.setdefault((device.source, device.numa), []).append(device)
             dra[device.source] = device.dra
         return [
-            Group(source, numa, tuple(each), self.connection(source, dra[source]))
-            for (source, numa), each in found.items()
+            Group(source, numa, tuple(members), self.connection(source, dra[source]))
+            for (source, numa), members in devices_by_group.items()
         ]
 
     def connection(self, source: str, dra: bool) -> str:
@@ -146,7 +146,7 @@ class DeviceReplicas:
                 for used in claim.devices:
                     name = (f"{pod.namespace}/{pod.name}", container)
                     holders.setdefault(used.id, []).append(name)
-        published = {f"{d.driver}/{d.pool}/{d.name}": d.numa for each in self.slices.values() for d in each}
+        published = {f"{d.driver}/{d.pool}/{d.name}": d.numa for devices in self.slices.values() for d in devices}
         for id in published.keys() | holders.keys() | self.dra_health.keys():
             source = id.partition("/")[0]
             state, users = self.dra_health.get(id), holders.get(id, [])

@@ -75,8 +75,8 @@ class Rate:
 
 
 def _quantile(samples: Iterable[float], share: float) -> float | None:
-    found = sorted(samples)
-    return found[min(len(found) - 1, int(share * len(found)))] if found else None
+    ordered = sorted(samples)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else None
 
 
 def plot(values: Sequence[float | None], width: int, height: int, top: float | None = None) -> list[str]:
@@ -90,12 +90,12 @@ def _columns(values: Sequence[float | None], width: int) -> list[float | None]:
     if width < 1 or not values:
         return []
     share = len(values) / width
-    found = []
+    columns = []
     for column in range(width):
         first = int(column * share)
         part = [value for value in values[first : max(first + 1, int((column + 1) * share))] if value is not None]
-        found.append(max(part) if part else None)
-    return found
+        columns.append(max(part) if part else None)
+    return columns
 
 
 def _cell(value: float | None, scale: float, height: int, row: int) -> str:

@@ -27,26 +27,26 @@ class Page:
 
     def total(self, name: str, **labels: str) -> float:
         """Return the sum of the samples that have these labels."""
-        found = self.samples.get(name, ())
-        return sum(value for each, value in found if all(each.get(k) == v for k, v in labels.items()))
+        series = self.samples.get(name, ())
+        return sum(value for sample, value in series if all(sample.get(k) == v for k, v in labels.items()))
 
     def by(self, name: str, *keys: str, **labels: str) -> dict[tuple[str, ...], float]:
         """Return sums by the values of `keys`, of the samples that have `labels`."""
         sums: dict[tuple[str, ...], float] = {}
-        for each, value in self.samples.get(name, ()):
-            if all(each.get(k) == v for k, v in labels.items()):
-                key = tuple(each.get(k, "") for k in keys)
+        for sample, value in self.samples.get(name, ()):
+            if all(sample.get(k) == v for k, v in labels.items()):
+                key = tuple(sample.get(k, "") for k in keys)
                 sums[key] = sums.get(key, 0.0) + value
         return sums
 
 
 def bucket_quantile(page: Page, name: str, share: float) -> float | None:
     """Return the upper bound of the bucket in which a quantile lies; None without samples."""
-    found = sorted(
+    buckets = sorted(
         (float(labels["le"]), value) for labels, value in page.samples.get(f"{name}_bucket", ()) if "le" in labels
     )
-    if not found or not found[-1][1]:
+    if not buckets or not buckets[-1][1]:
         return None
-    target = share * found[-1][1]
-    finite = [(bound, count) for bound, count in found if bound != float("inf")]
+    target = share * buckets[-1][1]
+    finite = [(bound, count) for bound, count in buckets if bound != float("inf")]
     return next((bound for bound, count in finite if count >= target), finite[-1][0] if finite else None)

@@ -151,11 +151,11 @@ class House:
             actor.status = msgspec.structs.replace(actor.status, state="dead", pid=0, beat=None)
 
     def measured(self, usage: Mapping[str, ActorUsage], now: float) -> None:
-        for name, found in usage.items():
+        for name, actor_usage in usage.items():
             if name in self.actors:
-                self.actors[name].usage = found
-        self.cpu.add(now, sum(found.cpu for found in usage.values()))
-        self.memory.add(now, sum(found.pss for found in usage.values()))
+                self.actors[name].usage = actor_usage
+        self.cpu.add(now, sum(actor_usage.cpu for actor_usage in usage.values()))
+        self.memory.add(now, sum(actor_usage.pss for actor_usage in usage.values()))
 
     def red(self, actor: Actor) -> bool:
         """Return True for an actor that does not do its work, or died a moment ago."""
@@ -168,8 +168,8 @@ class House:
     def flows(self) -> list[Flow]:
         """Return all followed streams, by owner, stream and follower."""
         if self._flows is None:
-            found = (self._flow(actor.name, stream) for actor in self.actors.values() for stream in _follows(actor))
-            self._flows = sorted(found, key=lambda flow: (flow.owner, flow.stream, flow.follower))
+            all_flows = (self._flow(actor.name, stream) for actor in self.actors.values() for stream in _follows(actor))
+            self._flows = sorted(all_flows, key=lambda flow: (flow.owner, flow.stream, flow.follower))
         return self._flows
 
     def _next(self, status: ActorStatus, now: float) -> Actor:
@@ -203,19 +203,19 @@ class House:
                 del self._positions[key]
 
     def _flow(self, follower: str, stream: FollowedStream) -> Flow:
-        found = self._positions.get((stream.owner, stream.stream))
-        if found is None:
+        position = self._positions.get((stream.owner, stream.stream))
+        if position is None:
             return Flow(stream.owner, stream.stream, follower, 0.0, 0, 0, stream.synced, False)
-        behind = found.seq - (stream.seq if found.epoch == stream.epoch else 0)
+        behind = position.seq - (stream.seq if position.epoch == stream.epoch else 0)
         return Flow(
             owner=stream.owner,
             stream=stream.stream,
             follower=follower,
-            rate=found.rate,
-            lag=max(0, behind - int(found.rate * SKEW_S)),
-            mark_lag=max(0, found.mark_at(self._now - SKEW_S) - stream.mark) if stream.mark else 0,
+            rate=position.rate,
+            lag=max(0, behind - int(position.rate * SKEW_S)),
+            mark_lag=max(0, position.mark_at(self._now - SKEW_S) - stream.mark) if stream.mark else 0,
             synced=stream.synced,
-            lit=self._now - found.moved_at < LIT_S,
+            lit=self._now - position.moved_at < LIT_S,
         )
 
 
@@ -230,13 +230,13 @@ class Link(msgspec.Struct, frozen=True):
 
 def links(flows: Iterable[Flow]) -> dict[tuple[str, str], Link]:
     """Return links by (owner, follower)."""
-    found: dict[tuple[str, str], Link] = {}
+    links_by_pair: dict[tuple[str, str], Link] = {}
     for flow in flows:
         key = (flow.owner, flow.follower)
-        old = found.get(key, Link(0.0, 0, False, True))
+        old = links_by_pair.get(key, Link(0.0, 0, False, True))
         lag = max(old.lag, flow.lag)
-        found[key] = Link(old.rate + flow.rate, lag, old.lit or flow.lit, old.synced and flow.synced)
-    return found
+        links_by_pair[key] = Link(old.rate + flow.rate, lag, old.lit or flow.lit, old.synced and flow.synced)
+    return links_by_pair
 
 
 def _follows(actor: Actor) -> Iterable[FollowedStream]:

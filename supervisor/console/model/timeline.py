@@ -59,6 +59,6 @@ def _since(page: Page, before: Page | None, name: str) -> Page:
     new = page.by(bucket, "le")
     if any(value < old.get(key, 0.0) for key, value in new.items()):
         old = {}
-    found = Page("", ())
-    found.samples[bucket] = [({"le": key[0]}, value - old.get(key, 0.0)) for key, value in new.items()]
-    return found
+    difference = Page("", ())
+    difference.samples[bucket] = [({"le": key[0]}, value - old.get(key, 0.0)) for key, value in new.items()]
+    return difference

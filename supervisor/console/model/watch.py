@@ -101,8 +101,8 @@ class WatchPage:
                 known.append((now, stream.seq))
         gone = self._positions.keys() - {stream.stream.removeprefix(PREFIX) for stream in owns} if owns else ()
         for name in list(gone):
-            for found in (self._positions, self._marks, self._bookmarks):
-                found.pop(name, None)
+            for by_name in (self._positions, self._marks, self._bookmarks):
+                by_name.pop(name, None)
 
     def cache_measured(self, page: Page, now: float) -> None:
         """Update counts from the metrics of the watch cache."""
@@ -123,21 +123,21 @@ class WatchPage:
         opened = {name: value + ended.get(name, 0) for name, value in self._open[server].items()}
         listed = Counter(_by_name(page, REQUESTS, verb="LIST")) + Counter(_by_name(page, STREAMED))
         counts = {"ended": ended, "relisted": listed, "opened": opened}
-        for kind, found in counts.items():
-            for name, value in found.items():
+        for kind, by_name in counts.items():
+            for name, value in by_name.items():
                 counter = self._counters.setdefault((kind, name), _Counter())
                 counter.update(server, value, first_counts=fresh)
 
     def forget_servers(self, living: set[str]) -> None:
-        for found in (self._open, self._windows):
-            for server in found.keys() - living:
-                del found[server]
+        for by_server in (self._open, self._windows):
+            for server in by_server.keys() - living:
+                del by_server[server]
 
     def notes(self, house: House) -> dict[str, str]:
         """Return the figures for the boxes of API processes and of the store."""
         cache = max((stream.mark for stream in house.owned(OWNER)), default=0)
-        found = {server: f"{sum(by_name.values())}w" for server, by_name in self._open.items()}
-        return {**found, "store": f"rev {max(cache, self.store_revision)}"}
+        watches = {server: f"{sum(by_name.values())}w" for server, by_name in self._open.items()}
+        return {**watches, "store": f"rev {max(cache, self.store_revision)}"}
 
     def rows(self, house: House, now: float) -> list[WatchedResource]:
         """Return all resources that the watch cache owns, by name."""
@@ -164,13 +164,13 @@ class WatchPage:
         )
 
     def _replicas(self, house: House) -> dict[str, list[ApiReplica]]:
-        found: dict[str, list[ApiReplica]] = {}
+        replicas: dict[str, list[ApiReplica]] = {}
         for flow in house.flows():
             if flow.owner == OWNER and flow.follower.startswith(APISERVER):
-                found.setdefault(flow.stream.removeprefix(PREFIX), []).append(
+                replicas.setdefault(flow.stream.removeprefix(PREFIX), []).append(
                     ApiReplica(flow.follower, flow.mark_lag, flow.synced)
                 )
-        return found
+        return replicas
 
     def _watches(self, name: str) -> Watches:
         def total(kind: str) -> int:
@@ -178,9 +178,9 @@ class WatchPage:
             return int(counter.total) if counter else 0
 
         opened, relisted = total("opened"), total("relisted")
-        windows = [found[name] for found in self._windows.values() if name in found]
+        windows = [by_name[name] for by_name in self._windows.values() if name in by_name]
         return Watches(
-            open=sum(found.get(name, 0) for found in self._open.values()),
+            open=sum(by_name.get(name, 0) for by_name in self._open.values()),
             ended=total("ended"),
             resumed=max(0, opened - relisted),
             relisted=relisted,
@@ -196,5 +196,5 @@ class WatchPage:
 
 
 def _by_name(page: Page, metric: str, **labels: str) -> dict[str, int]:
-    found = page.by(metric, "group", "resource", **labels)
-    return {f"{group or 'core'}/{resource}": int(value) for (group, resource), value in found.items()}
+    values = page.by(metric, "group", "resource", **labels)
+    return {f"{group or 'core'}/{resource}": int(value) for (group, resource), value in values.items()}

@@ -52,11 +52,11 @@ def world_at(recording: Recording, at_ms: int, history: History, node: str = "")
 
 
 def _show_plane(world: World, state: State, at_ms: int, prefix: str) -> None:
-    found = supervisors_of(state, prefix, at_ms)
-    if not found:
+    statuses = supervisors_of(state, prefix, at_ms)
+    if not statuses:
         world.house.lost("the recording has no status at this time")
         return
-    world.house.update(merge(found), at_ms / 1_000)
+    world.house.update(merge(statuses), at_ms / 1_000)
     world.watch.moved(world.house, at_ms / 1_000)
     usage = {name: row for name, row in state.get(prefix + sources.USAGE, {}).items() if isinstance(row, list)}
     world.house.measured(
@@ -90,8 +90,8 @@ def _show_objects(world: World, state: State, prefix: str) -> None:
 
 
 def _objects(state: State, source: str) -> Mapping[str, dict[str, Any]]:
-    found = state.get(source, {})
-    return {key: obj for key, obj in found.items() if isinstance(obj, dict) and isinstance(obj.get("metadata"), dict)}
+    objects = state.get(source, {})
+    return {key: obj for key, obj in objects.items() if isinstance(obj, dict) and isinstance(obj.get("metadata"), dict)}
 
 
 def overview(recording: Recording) -> tuple[list[int], History]:

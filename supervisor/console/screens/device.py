@@ -65,10 +65,10 @@ class DeviceScreen(DetailScreen):
 
     def lines(self) -> list[Line]:
         model = self.host.world.devices
-        found = next((tile for tile in model.all() if tile.key == self._device.key), None)
-        if found is None:
+        current = next((tile for tile in model.all() if tile.key == self._device.key), None)
+        if current is None:
             return [[Part(f"{safe(self._device.id)} is gone", TITLE)]]
-        self._device = device = found
+        self._device = device = current
         if self.whole:
             return [self._calls_title(), *islice(self._call_lines(), MAX_LINES)]
         numa = f"NUMA {','.join(map(str, device.numa))}" if device.numa else "no NUMA node"

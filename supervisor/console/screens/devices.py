@@ -80,7 +80,7 @@ class DevicesScreen(Frame):
 
     def action_step(self, by: int) -> None:
         if self._devices:
-            at = next((at for at, each in enumerate(self._devices) if each.key == self.chosen), 0)
+            at = next((at for at, device in enumerate(self._devices) if device.key == self.chosen), 0)
             self._show_chosen(self._devices[max(0, min(len(self._devices) - 1, at + by))])
 
     def action_step_row(self, by: int) -> None:

@@ -83,12 +83,12 @@ class HouseScreen(Frame):
 
     def ordered(self) -> list[Actor]:
         """Return the matching actors in the chosen order, which Tab goes through."""
-        found = [actor for actor in self.world.house.actors.values() if self._found(actor)]
+        actors = [actor for actor in self.world.house.actors.values() if self._found(actor)]
         keys = {1: lambda a: -a.usage.cpu, 2: lambda a: -a.usage.pss, 3: lambda a: -a.status.restarts}
         if self.sort in keys:
-            return sorted(found, key=keys[self.sort])
+            return sorted(actors, key=keys[self.sort])
         drawn = [name for row in picture.grid(self.world.house) for name in row]
-        return sorted(found, key=lambda actor: drawn.index(actor.name))
+        return sorted(actors, key=lambda actor: drawn.index(actor.name))
 
     def action_move(self, across: int, down: int) -> None:
         house = self.world.house
@@ -103,8 +103,8 @@ class HouseScreen(Frame):
     def action_sort(self) -> None:
         """Change the order, and choose its first actor, such as the one with most CPU."""
         super().action_sort()
-        if found := self.ordered():
-            self._choose(found[0].name)
+        if actors := self.ordered():
+            self._choose(actors[0].name)
 
     def action_open(self) -> None:
         if self.chosen:

@@ -69,9 +69,9 @@ class PlegScreen(Frame):
         return lines + self._plot(now, width)
 
     def _switches(self, now: float, width: int) -> Line:
-        found = list(self.world.pleg.switches)[-SWITCHES_SHOWN:]
-        words = "  ".join(f"{switch.mode} {age(now - switch.at)} ago" for switch in reversed(found))
-        return [Part(cut(f"switches: {words or '-'}", width), DIM if len(found) < 2 else LIT)]
+        switches = list(self.world.pleg.switches)[-SWITCHES_SHOWN:]
+        words = "  ".join(f"{switch.mode} {age(now - switch.at)} ago" for switch in reversed(switches))
+        return [Part(cut(f"switches: {words or '-'}", width), DIM if len(switches) < 2 else LIT)]
 
     def _plot(self, now: float, width: int) -> list[Line]:
         high, low = self.world.pleg.latency.values(0.99, now), self.world.pleg.latency.values(0.5, now)

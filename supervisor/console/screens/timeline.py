@@ -49,11 +49,11 @@ class TimelineScreen(Frame):
         """Return title, unit and values of each plot."""
         world, now = self.world, self.world.now()
         house, pleg = world.house, world.pleg
-        found = [("CPU", "%", house.cpu), ("memory (PSS)", "M", house.memory), ("bus messages", "/s", house.messages)]
-        found += [(title, "/s", series) for title, series in world.timeline.rates.items()]
-        found += [("relists", "/s", pleg.relist_rate)]
-        found += [(title, "s", series) for title, series in world.timeline.latencies.items()]
-        plots = [(title, unit, series.values(now)) for title, unit, series in found]
+        named = [("CPU", "%", house.cpu), ("memory (PSS)", "M", house.memory), ("bus messages", "/s", house.messages)]
+        named += [(title, "/s", series) for title, series in world.timeline.rates.items()]
+        named += [("relists", "/s", pleg.relist_rate)]
+        named += [(title, "s", series) for title, series in world.timeline.latencies.items()]
+        plots = [(title, unit, series.values(now)) for title, unit, series in named]
         return [*plots, ("event→status p99", "s", pleg.latency.values(0.99, now))]
 
 

@@ -162,8 +162,8 @@ class WebConsole:
         if name not in FILES:
             raise web.HTTPNotFound
         path, kind = FILES[name]
-        found = importlib.resources.files("textual_serve").joinpath("static", path)
-        return web.Response(body=await asyncio.to_thread(found.read_bytes), content_type=kind)
+        asset = importlib.resources.files("textual_serve").joinpath("static", path)
+        return web.Response(body=await asyncio.to_thread(asset.read_bytes), content_type=kind)
 
     async def _socket(self, request: web.Request) -> web.StreamResponse:
         if self._sessions >= MAX_SESSIONS:

@@ -69,8 +69,8 @@ class Listing(ScrollView, can_focus=True):
         same = not self.cursor or (len(rows) > self.cursor and key(rows[self.cursor]) == kept)
         self.rows, self._header, self._key, self._line = rows, header, key, line
         if not same:
-            found = next((at for at, row in enumerate(rows) if key(row) == kept), None) if kept is not None else None
-            self.cursor = found if found is not None else max(0, min(self.cursor, len(rows) - 1))
+            index = next((at for at, row in enumerate(rows) if key(row) == kept), None) if kept is not None else None
+            self.cursor = index if index is not None else max(0, min(self.cursor, len(rows) - 1))
             self.call_after_refresh(self.follow)
         self.virtual_size = Size(self.size.width, len(rows) + 1)
         self.refresh()

@@ -66,18 +66,18 @@ def _plugin(manager: DeviceManager, name: str, now: float) -> PluginEvidence:
 
 async def offered_elsewhere(sources: Sources) -> dict[str, list[str]]:
     """Return the nodes that run elsewhere, by the resources that they offer. Raises ApiError, ApiAway."""
-    found: dict[str, list[str]] = {}
+    nodes_by_resource: dict[str, list[str]] = {}
     nodes = (await sources.client.list(NODES, query={"limit": str(MOST)})).get("items") or ()
     for node in nodes:
         if name_of(node) not in here(sources):
             for resource in mapping(mapping(node.get("status")).get("allocatable")):
-                found.setdefault(resource, []).append(name_of(node))
-    return found
+                nodes_by_resource.setdefault(resource, []).append(name_of(node))
+    return nodes_by_resource
 
 
 async def all_health(sources: Sources) -> dict[str, DeviceHealth]:
     """Return the health of the devices of all nodes on this machine. Raises NotRunning, SupervisorError."""
-    return {name: each async for _, manager in managers(sources) for name, each in manager.health.items()}
+    return {name: report async for _, manager in managers(sources) for name, report in manager.health.items()}
 
 
 def driver_evidence(manager: DeviceManager, name: str, slices: int, now: float) -> DriverEvidence:

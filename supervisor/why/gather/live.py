@@ -135,9 +135,9 @@ async def adopted_devices(bus: Bus) -> DeviceManager:
         held(bus, messages.ALLOCATABLE, Device, adopt.OWNER),
         held(bus, messages.ALLOCATIONS, PodAllocation, adopt.OWNER),
     )
-    found = allocatable.values()
-    inventory = {name: ResourceInventory(name, True, tuple(device for device in found if device.resource == name))
-                 for name in {device.resource for device in found}}  # fmt: skip
+    devices = allocatable.values()
+    inventory = {name: ResourceInventory(name, True, tuple(device for device in devices if device.resource == name))
+                 for name in {device.resource for device in devices}}  # fmt: skip
     rows = [
         msgspec.structs.replace(row, health=messages.HEALTHY)
         if f"{row.resource} {row.device}" in allocatable

@@ -44,10 +44,10 @@ async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverE
             )
         resources, drivers = manager.resources(), {row.driver.name: row.driver for row in manager.drivers.drivers}
         if name in resources:
-            (found,) = plugin_evidence(manager, [name], near.now())
-            if found.connected:
-                return found
-            away.append(await _with_restart(near, found))
+            (plugin,) = plugin_evidence(manager, [name], near.now())
+            if plugin.connected:
+                return plugin
+            away.append(await _with_restart(near, plugin))
         elif name in drivers:
             driver = driver_evidence(manager, name, len(published), near.now())
             if drivers[name].connected:
@@ -97,8 +97,8 @@ async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
     if "/" in driver:
         return ()  # a resource of a device plugin
     with suppress(NodeplaneError):
-        found = await first_objects(sources, RESOURCESLICES, selector=f"spec.driver={driver}")
-        return tuple(str(mapping(obj.get("spec")).get("nodeName") or "") for obj in found)
+        slices = await first_objects(sources, RESOURCESLICES, selector=f"spec.driver={driver}")
+        return tuple(str(mapping(obj.get("spec")).get("nodeName") or "") for obj in slices)
     return ()
 
 
@@ -186,12 +186,12 @@ async def gather_node(sources: Sources, name: str) -> NodeEvidence:
         raise unknown("node", name, await names(sources.client, NODES), "kubectl get nodes")
     about = f"involvedObject.kind=Node,involvedObject.name={name}"
     events = await reader.read("events", events_of(sources, "", about), ())
-    found = NodeEvidence(name=name, now=sources.now(), node=node, events=events)
+    evidence = NodeEvidence(name=name, now=sources.now(), node=node, events=events)
     if name not in here(sources):
-        return found  # on another machine
+        return evidence  # on another machine
     async with sources.node(name) as near:
         try:
             status = await near.status()
         except SupervisorError:
-            return msgspec.structs.replace(found, running=False)
-    return msgspec.structs.replace(found, actors=status.actors)
+            return msgspec.structs.replace(evidence, running=False)
+    return msgspec.structs.replace(evidence, actors=status.actors)

@@ -42,8 +42,8 @@ async def gather_pod(sources: Sources, namespace: str, name: str) -> PodEvidence
     if pod is None and not events and not steps:
         known = await names(sources.client, PODS, namespace)
         raise unknown("pod", f"{namespace}/{name}", known, f"kubectl get pods -n {namespace}")
-    found = PodEvidence(key=f"{namespace}/{name}", now=sources.now(), pod=pod, events=events, steps=steps)
-    return await _with_details(reader, sources, found, pod) if pod is not None else _sealed(found, reader)
+    evidence = PodEvidence(key=f"{namespace}/{name}", now=sources.now(), pod=pod, events=events, steps=steps)
+    return await _with_details(reader, sources, evidence, pod) if pod is not None else _sealed(evidence, reader)
 
 
 def _sealed(found: PodEvidence, reader: SourceReader) -> PodEvidence:
@@ -84,11 +84,11 @@ async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence,
 
 async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:
     """Return the evidence about resources, without those of which only a node elsewhere knows a plugin."""
-    found = await best_plugins(sources, resources)
-    if all(plugin.known for plugin in found):
-        return found
+    plugins = await best_plugins(sources, resources)
+    if all(plugin.known for plugin in plugins):
+        return plugins
     offered = await offered_elsewhere(sources)
-    return tuple(plugin for plugin in found if plugin.known or plugin.resource not in offered)
+    return tuple(plugin for plugin in plugins if plugin.known or plugin.resource not in offered)
 
 
 async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | None) -> tuple[ApiEvent, ...]:
@@ -98,8 +98,8 @@ async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | 
 
 async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[ApiEvent, ...]:
     """Return the newest events of an object, oldest first."""
-    found = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": str(MOST)})
-    items = sorted(found.get("items") or (), key=event_time)[-MAX_EVENTS:]
+    event_list = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": str(MOST)})
+    items = sorted(event_list.get("items") or (), key=event_time)[-MAX_EVENTS:]
     return tuple(_event(item) for item in items)
 
 
@@ -128,7 +128,7 @@ async def _steps(reader: SourceReader, sources: Sources, namespace: str, name: s
 
 async def _logs(sources: Sources, pod: views.Pod) -> dict[str, tuple[str, ...]]:
     """Return the ends of the logs of containers that ended, or are not ready."""
-    found = {}
+    logs = {}
     ended = [
         container
         for container in containers(pod)
@@ -140,5 +140,5 @@ async def _logs(sources: Sources, pod: views.Pod) -> dict[str, tuple[str, ...]]:
             text = await sources.log(pod, container.name, previous)
         except ApiError:  # it has no log, or none any more
             continue
-        found[container.name] = tuple(text.splitlines()[-LOG_LINES:])
-    return found
+        logs[container.name] = tuple(text.splitlines()[-LOG_LINES:])
+    return logs

@@ -75,10 +75,10 @@ class ReplaySources:
         )
 
     async def status(self) -> PlaneStatus:
-        found = supervisors_of(self._state, self._prefix, self._at_ms)
-        if not found:
+        statuses = supervisors_of(self._state, self._prefix, self._at_ms)
+        if not statuses:
             raise NotRunning("the recording has no status of supervisors at this time; see --at")
-        return merge(found)
+        return merge(statuses)
 
     async def trace(self, namespace: str, name: str) -> PodTrace:
         return await trace_in(self._recording, self._at_ms, namespace, name)
@@ -93,8 +93,8 @@ class ReplaySources:
 
     def _log_of(self, pod: views.Pod, container: str) -> list[str] | None:
         key = f"{key_of(pod)}/{uid_of(pod)}/{container}"
-        found = (items[key] for source, items in self._state.items() if source.endswith(sources.LOGS) and key in items)
-        lines = next(found, None)
+        logs = (items[key] for source, items in self._state.items() if source.endswith(sources.LOGS) and key in items)
+        lines = next(logs, None)
         return [str(line) for line in lines] if isinstance(lines, list) else None
 
     def _calls(self) -> tuple[CallRecord, ...]:
@@ -104,8 +104,8 @@ class ReplaySources:
         return tuple(sorted(records, key=lambda record: record.began_ns))
 
     def _stream(self, stream: str, kind: type[T]) -> dict[str, T]:
-        found = self._values(f"{messages.OWNER}/{stream}")
-        return {key: convert(value, kind) for key, value in found.items()}
+        values = self._values(f"{messages.OWNER}/{stream}")
+        return {key: convert(value, kind) for key, value in values.items()}
 
     def _values(self, source: str) -> dict[str, Any]:
         return self._state.get(self._prefix + source, {})
@@ -114,11 +114,11 @@ class ReplaySources:
 def supervisors_of(state: State, prefix: str, at_ms: int) -> list[PlaneStatus]:
     """Return what the supervisors of a node reported, with uptimes at this time. Raises RecordingInvalid."""
     rows = state.get(prefix + sources.ACTORS, {})
-    found = []
+    statuses = []
     for name, plane in sorted(state.get(prefix + sources.SUPERVISORS, {}).items()):
         mine = [_aged(row, at_ms) for key, row in rows.items() if key.startswith(f"{name} ")]
-        found.append(convert({**_aged(plane, at_ms), "actors": mine}, PlaneStatus))
-    return found
+        statuses.append(convert({**_aged(plane, at_ms), "actors": mine}, PlaneStatus))
+    return statuses
 
 
 def _aged(row: Any, at_ms: int) -> dict[str, Any]:
@@ -137,10 +137,10 @@ class RecordedApi:
         self._recording, self._state, self._at_ms = recording, state, at_ms
 
     async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
-        found = self._objects(resource).get(join_key(namespace if resource.namespaced else "", name))
-        if found is None:
+        obj = self._objects(resource).get(join_key(namespace if resource.namespaced else "", name))
+        if obj is None:
             raise ApiError(404, {"message": f"{resource.full_name} {name!r} is not in the recording"})
-        return found
+        return obj
 
     async def list(
         self,
@@ -153,12 +153,12 @@ class RecordedApi:
         """Return the objects by their keys; of `query`, the limit counts. Selectors have `=` alone."""
         wanted = [(path, value) for path, _, value in _parts(field_selector)]
         objects = self._events(wanted) if resource is EVENTS else self._objects(resource)
-        found = [
+        matching = [
             obj
             for _, obj in sorted(objects.items())
             if (not namespace or namespace_of(obj) == namespace) and all(_field(obj, *field) for field in wanted)
         ]
-        return {"items": found[: int((query or {}).get("limit", len(found)))]}
+        return {"items": matching[: int((query or {}).get("limit", len(matching)))]}
 
     def _objects(self, resource: Resource) -> Mapping[str, Object]:
         return self._state.get(stream_of(resource.group, resource.plural), {})
@@ -166,8 +166,8 @@ class RecordedApi:
     def _events(self, wanted: Sequence[tuple[str, str]]) -> Mapping[str, Object]:
         """Return the newest version of each event, of frames that name what is wanted."""
         holds = wanted[-1][1].encode() if wanted else b""
-        found = self._recording.entries((sources.EVENTS,), self._at_ms, holds=holds)
-        return {entry.key: entry.value for entry, _ in found if isinstance(entry.value, dict)}
+        entries = self._recording.entries((sources.EVENTS,), self._at_ms, holds=holds)
+        return {entry.key: entry.value for entry, _ in entries if isinstance(entry.value, dict)}
 
 
 def _parts(selector: str) -> Iterator[tuple[str, str, str]]:
@@ -175,7 +175,7 @@ def _parts(selector: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _field(obj: Object, path: str, value: str) -> bool:
-    found: Any = obj
+    current: Any = obj
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return bool(found == value)
+        current = current.get(name) if isinstance(current, dict) else None
+    return bool(current == value)

@@ -128,13 +128,13 @@ async def first_objects(sources: Sources, resource: Resource, namespace: str = "
     """Return the first MOST objects; to the user of a node those of this node alone. Raises ApiError, ApiAway."""
     query = {"limit": str(MOST)}
     try:
-        found = await sources.client.list(resource, namespace, query=query, field_selector=selector)
+        object_list = await sources.client.list(resource, namespace, query=query, field_selector=selector)
     except ApiError as error:
         if error.code != 403:
             raise
         own = ",".join(filter(None, (selector, f"spec.nodeName={sources.node_name}")))
-        found = await sources.client.list(resource, namespace, query=query, field_selector=own)
-    return list(found.get("items") or ())
+        object_list = await sources.client.list(resource, namespace, query=query, field_selector=own)
+    return list(object_list.get("items") or ())
 
 
 def here(sources: Sources) -> tuple[str, ...]:
@@ -157,12 +157,12 @@ async def get(client: Reading, resource: Resource, name: str, namespace: str = "
 async def names(client: Reading, resource: Resource, namespace: str = "") -> list[str]:
     """Return the first names of a kind, none to a user who may not list it. Raises ApiError, ApiAway."""
     try:
-        found = await client.list(resource, namespace, query={"limit": str(MOST)})
+        object_list = await client.list(resource, namespace, query={"limit": str(MOST)})
     except ApiError as error:
         if error.code == 403:
             return []
         raise
-    return [name_of(item) for item in found.get("items") or ()]
+    return [name_of(item) for item in object_list.get("items") or ()]
 
 
 def unknown(what: str, name: str, known: Iterable[str], lists: str) -> UsageError:

@@ -75,8 +75,8 @@ def _allocated(found: ClaimEvidence) -> Finding:
     use = f"reserved for {joined(pods)}" if pods else "no pod uses it now"
     since = time_or(mapping(mapping(found.claim.get("status")).get("allocation")).get("allocationTimestamp"))
     when = f" since {ago(since, found.now)}" if since else ""
-    sick = [f"device {name} is {each.health}{f': {each.message}' if each.message else ''}"
-            for name, each in _health(found) if each.health != "Healthy"]  # fmt: skip
+    sick = [f"device {name} is {report.health}{f': {report.message}' if report.message else ''}"
+            for name, report in _health(found) if report.health != "Healthy"]  # fmt: skip
     reason = f"allocated to {_devices(found)}{when}; {use}{f'; {sick[0]}' if sick else ''}"
     state = "reserved" if pods else "allocated"
     return Finding(f"{state}, with a broken device" if sick else state, reason, (*sick[1:], *_evidence(found)))

@@ -142,7 +142,11 @@ def failed(found: PodEvidence) -> Finding | None:
     status = status_of(pod)
     if status.get("phase") != "Failed":
         return None
-    ended = [(each, each.ended) for each in containers(pod) if each.ended and each.ended.code]
+    ended = [
+        (container_status, container_status.ended)
+        for container_status in containers(pod)
+        if container_status.ended and container_status.ended.code
+    ]
     why = str(status.get("reason") or "")
     reason = f"{why}: {status.get('message') or ''}".rstrip(": ") if why else "no container's status says why"
     evidence: tuple[str, ...] = tuple(_events(found))

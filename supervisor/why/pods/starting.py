@@ -161,7 +161,7 @@ def _last(events: Sequence[ApiEvent], reasons: Sequence[str]) -> ApiEvent | None
 
 
 def _longest(steps: Sequence[Row], name: str) -> list[str]:
-    found = [row for row in steps if row.name == name and row.duration_ns]
+    timed = [row for row in steps if row.name == name and row.duration_ns]
     return (
-        [f"step {name!r} took {span_text(max(row.duration_ns for row in found) / 1e9)} at the longest"] if found else []
+        [f"step {name!r} took {span_text(max(row.duration_ns for row in timed) / 1e9)} at the longest"] if timed else []
     )

@@ -82,15 +82,15 @@ def _container(name: str, kind: str, spec: Object, status: Object) -> ContainerV
 
 
 def _ended(state: Object) -> ContainerEnd | None:
-    found = mapping(state.get("terminated"))
-    if not found:
+    terminated = mapping(state.get("terminated"))
+    if not terminated:
         return None
     return ContainerEnd(
-        number(found.get("exitCode")),
-        str(found.get("reason") or ""),
-        str(found.get("message") or "").strip(),
-        time_or(found.get("startedAt")),
-        time_or(found.get("finishedAt")),
+        number(terminated.get("exitCode")),
+        str(terminated.get("reason") or ""),
+        str(terminated.get("message") or "").strip(),
+        time_or(terminated.get("startedAt")),
+        time_or(terminated.get("finishedAt")),
     )
 
 
@@ -112,5 +112,5 @@ def deleted_at(pod: views.Pod) -> float:
 
 def requested(pod: views.Pod) -> set[str]:
     """Return the extended resources that containers request."""
-    found = (mapping(mapping(container.spec.get("resources")).get("limits")) for container in containers(pod))
-    return {str(name) for limits in found for name in limits if "/" in str(name)}
+    all_limits = (mapping(mapping(container.spec.get("resources")).get("limits")) for container in containers(pod))
+    return {str(name) for limits in all_limits for name in limits if "/" in str(name)}

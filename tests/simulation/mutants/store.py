@@ -159,8 +159,8 @@ STORE = (
     Mutant(
         "compacted-meanwhile",
         "actors/store/rpc/watch.py",
-        old="        if found is None or watcher.next_revision < hub.compacted:\n",
-        new="        if found is None:\n",
+        old="        if batch is None or watcher.next_revision < hub.compacted:\n",
+        new="        if batch is None:\n",
         mistake="History that was compacted while it was read is sent as if it were whole.",
     ),
     Mutant(

@@ -76,7 +76,7 @@ def _parts(value: Any) -> dict[str, Any] | None:
     if value is None:
         return {}
     if isinstance(value, dict):
-        return {f".{key}": each for key, each in value.items()}
+        return {f".{key}": part for key, part in value.items()}
     if isinstance(value, list) and all(isinstance(item, dict) and item.get("name") for item in value):
         return {f"[{item['name']}]": item for item in value}
     return None

@@ -118,9 +118,9 @@ def _port_name(service: Object, port: str) -> str:
     """Return the name of a port of the service that is given by name or number. Raises ServiceUnavailable."""
     if not port.isascii() or not port.isdecimal():
         return port
-    for each in items(service, "spec", "ports"):
-        if str(at(each, "port")) == port:
-            return text(each, "name")
+    for declared in items(service, "spec", "ports"):
+        if str(at(declared, "port")) == port:
+            return text(declared, "name")
     name = text(service, "metadata", "name")
     raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
 

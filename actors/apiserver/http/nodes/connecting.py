@@ -61,7 +61,7 @@ def connect_options(subresource: str, query: MultiMapping[str]) -> Object:
     """Return the options object of a connection, which policies and webhooks see in place of an object."""
     options: Object = {"kind": OPTIONS[subresource], "apiVersion": "v1"}
     if subresource == "portforward":
-        ports = [port for each in query.getall("ports", []) for port in each.split(",")]
+        ports = [port for given in query.getall("ports", []) for port in given.split(",")]
         return {**options, "ports": [int(port) for port in ports if port.isdecimal() and len(port) <= PORT_DIGITS]}
     options |= {name: query.get(name, "").lower() in ("true", "1") for name in ("stdin", "stdout", "stderr", "tty")}
     options["container"] = query.get("container", "")

@@ -48,10 +48,10 @@ async def _reserved(path: WritePath, change: Change, pod: Stored, *, fresh: bool
 
     Raises Conflict if one that the request names is not.
     """
-    claims, found, named = path.replicas[RESOURCECLAIMS.full_name], Revisions(), change.options.reserved_claims
+    claims, revisions, named = path.replicas[RESOURCECLAIMS.full_name], Revisions(), change.options.reserved_claims
     names = list(dict.fromkeys((*named, *used_claims(cast("views.Pod", pod.obj)))))
     if not path.storage.are_together(path.replicas[PODS.full_name].resource, claims.resource):
-        return found
+        return revisions
     uid, namespace = uid_of(pod.obj), namespace_of(pod.obj)
     for name in names[:MOST]:
         key = join_key(namespace, name)
@@ -59,11 +59,11 @@ async def _reserved(path: WritePath, change: Change, pod: Stored, *, fresh: bool
         if not _is_reserved(claim, uid):
             claim = await path.storage.get(claims.resource, key)
         if claim is not None and _is_reserved(claim, uid):
-            found[f"{claims.resource.storage_prefix}{key}".encode()] = claim.rv
+            revisions[f"{claims.resource.storage_prefix}{key}".encode()] = claim.rv
         elif name in named:
             text = f'claim "{name}" is not reserved for the pod'
             raise conflict(change.target.resource, change.target.name, text)
-    return found
+    return revisions
 
 
 def _is_reserved(claim: Stored | None, uid: str) -> bool:

@@ -29,24 +29,24 @@ def selector_of(obj: Object) -> LabelSelector | None:
         selector = (obj.get("spec") or {}).get("selector")
         if obj.get("kind") == REPLICATIONCONTROLLERS.kind and selector is not None:
             selector = {"matchLabels": selector}
-        found = label_selector_from_object(selector)
+        parsed = label_selector_from_object(selector)
     except (SelectorInvalid, TypeError, ValueError, AttributeError):
         return None
-    return found or None
+    return parsed or None
 
 
 def claim(owner: Object, candidates: Iterable[T], as_object: Callable[[T], Object]) -> _Claims[T]:
     """Sort candidates, pods or ReplicaSets, by what the owner must do with them. As upstream's ControllerRefManager."""
-    found: _Claims[T] = _Claims()
+    claims: _Claims[T] = _Claims()
     selector, uid = selector_of(owner), uid_of(owner)
     for candidate in candidates:
         obj = as_object(candidate)
         controller, matches = owner_of(obj), selector is not None and selector.matches(labels_of(obj))
         if controller is not None and controller.uid == uid:
-            (found.owned if matches or terminating(owner) else found.release).append(candidate)
+            (claims.owned if matches or terminating(owner) else claims.release).append(candidate)
         elif controller is None and matches and not terminating(owner) and not terminating(obj):
-            found.adopt.append(candidate)
-    return found
+            claims.adopt.append(candidate)
+    return claims
 
 
 def adoption(owner: Object, obj: Object) -> Object:

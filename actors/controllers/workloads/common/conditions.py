@@ -31,5 +31,5 @@ def without(conditions: Iterable[Object], kind: str) -> list[Object]:
 
 def entry(kind: str, status: str, reason: str, message: str, now: str, *, updated: bool = False) -> Object:
     """Return a new condition; Deployments also have a `lastUpdateTime`."""
-    found = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
-    return {**found, "lastUpdateTime": now} if updated else found
+    condition = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+    return {**condition, "lastUpdateTime": now} if updated else condition

@@ -151,21 +151,21 @@ class WorkloadController:
 
     async def claim_pods(self, obj: Object) -> list[PodView]:
         """Return its pods, after adopting and releasing."""
-        found = await self.claim_from(obj, self._pods, _is_active)
-        return [pod_view(pod) for pod in found]
+        pods = await self.claim_from(obj, self._pods, _is_active)
+        return [pod_view(pod) for pod in pods]
 
     async def claim_from(
         self, obj: Object, index: OwnerIndex, adoptable: Callable[[Object], bool] = lambda obj: True
     ) -> list[Object]:
         orphans = (orphan for orphan in index.orphans(namespace_of(obj)) if adoptable(orphan))
-        found = claim(obj, [*index.owned(uid_of(obj)), *orphans], lambda each: each)
-        for dependent in found.release:
+        claims = claim(obj, [*index.owned(uid_of(obj)), *orphans], lambda each: each)
+        for dependent in claims.release:
             await self._reown(dependent, release(obj, dependent))
-        if found.adopt and await self._lives(obj):
-            for dependent in found.adopt:
+        if claims.adopt and await self._lives(obj):
+            for dependent in claims.adopt:
                 if await self._reown(dependent, self.adoption(obj, dependent)):
-                    found.owned.append(dependent)
-        return found.owned
+                    claims.owned.append(dependent)
+        return claims.owned
 
     def adoption(self, owner: Object, obj: Object) -> Object:
         """Return the patch of an adopted object."""
@@ -227,5 +227,5 @@ def _differs(name: str, known: Object, value: Any) -> bool:
 def _plain(value: Any) -> Any:
     """Return the value with nothing where it is empty or zero."""
     if isinstance(value, dict):
-        value = {name: plain for name, each in value.items() if (plain := _plain(each)) is not None}
+        value = {name: plain for name, part in value.items() if (plain := _plain(part)) is not None}
     return value or None

@@ -119,7 +119,9 @@ def pod_view(pod: Object) -> PodView:
         index_ignored=max(0, _integer(annotations_of(pod).get(INDEX_IGNORED)) or 0),
         tracked=JOB_TRACKING in (metadata.get("finalizers") or ()),
         exits=tuple(_exits(containers)),
-        conditions=tuple((str(each.get("type")), str(each.get("status"))) for each in status.get("conditions") or ()),
+        conditions=tuple(
+            (str(shown.get("type")), str(shown.get("status"))) for shown in status.get("conditions") or ()
+        ),
         ended=_ended(pod, containers, ready),
         obj=pod,
     )
@@ -186,7 +188,7 @@ def trim_pod(pod: Object) -> Object:
         "spec": {"nodeName": spec.get("nodeName") or ""} | _affinity(pod),
         "status": {
             "phase": status.get("phase") or "Pending",
-            "conditions": [fields_of(each, CONDITION) for each in status.get("conditions") or ()],
+            "conditions": [fields_of(shown, CONDITION) for shown in status.get("conditions") or ()],
             **{name: [_container(container) for container in status[name]] for name in STATUSES if status.get(name)},
         },
     }
@@ -204,7 +206,7 @@ def _affinity(pod: Object) -> Object:
 
 
 def _container(status: Mapping[str, Any]) -> Object:
-    found = fields_of(status, ("name", "restartCount"))
+    fields = fields_of(status, ("name", "restartCount"))
     if ended := (status.get("state") or {}).get("terminated"):
-        found["state"] = {"terminated": fields_of(ended, ("exitCode", "finishedAt"))}
-    return found
+        fields["state"] = {"terminated": fields_of(ended, ("exitCode", "finishedAt"))}
+    return fields

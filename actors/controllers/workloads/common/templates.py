@@ -44,8 +44,8 @@ def _without_hash(template: Object) -> Object:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, dict):
-        found = {key: _plain(each) for key, each in value.items()}
-        return {key: each for key, each in found.items() if not _absent(key, each)}
+        fields = {key: _plain(part) for key, part in value.items()}
+        return {key: part for key, part in fields.items() if not _absent(key, part)}
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
@@ -68,7 +68,7 @@ def owner_reference(owner: Object) -> Object:
 def pod_from(owner: Object, template: Object, labels: dict[str, str] | None = None, prefix: str = "") -> Object:
     """Return a new pod of `owner`, without a name; `prefix` begins its generated name, by default the owner's name."""
     metadata = meta(template)
-    found = {
+    pod_metadata = {
         "generateName": (prefix or f"{name_of(owner)}-")[:LONGEST_PREFIX],
         "namespace": namespace_of(owner),
         "labels": {**labels_of(template), **(labels or {})},
@@ -76,8 +76,8 @@ def pod_from(owner: Object, template: Object, labels: dict[str, str] | None = No
         "ownerReferences": [owner_reference(owner)],
     }
     if finalizers := metadata.get("finalizers"):
-        found["finalizers"] = list(finalizers)
-    return {**PODS.type_meta, "metadata": found, "spec": copy.deepcopy(template.get("spec") or {})}
+        pod_metadata["finalizers"] = list(finalizers)
+    return {**PODS.type_meta, "metadata": pod_metadata, "spec": copy.deepcopy(template.get("spec") or {})}
 
 
 def scaled_value(value: object, total: int, *, up: bool) -> int:

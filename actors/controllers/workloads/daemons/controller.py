@@ -134,28 +134,28 @@ class DaemonSetController(WorkloadController):
 
         Pods of other revisions of the template get its label, also in `pods`: else they would be replaced.
         """
-        found = history_of(obj, await self.claim_from(obj, self._revisions))
-        if found.current is None:
-            return await self._snapshot(obj, found.number), found.old
-        for duplicate in found.duplicates:
-            await self._relabel(pods, hash_of(duplicate), hash_of(found.current))
+        history = history_of(obj, await self.claim_from(obj, self._revisions))
+        if history.current is None:
+            return await self._snapshot(obj, history.number), history.old
+        for duplicate in history.duplicates:
+            await self._relabel(pods, hash_of(duplicate), hash_of(history.current))
             await self._tools.client.delete(
                 CONTROLLERREVISIONS, name_of(duplicate), namespace_of(obj), uid=uid_of(duplicate)
             )
-        if number_of(found.current) != found.number:
-            body = {"metadata": guard(found.current), "revision": found.number}
-            name = name_of(found.current)
-            return await self._tools.client.patch(CONTROLLERREVISIONS, name, namespace_of(obj), body), found.old
-        return found.current, found.old
+        if number_of(history.current) != history.number:
+            body = {"metadata": guard(history.current), "revision": history.number}
+            name = name_of(history.current)
+            return await self._tools.client.patch(CONTROLLERREVISIONS, name, namespace_of(obj), body), history.old
+        return history.current, history.old
 
     async def _snapshot(self, obj: Object, number: int) -> Object:
-        made, client = new_revision(obj, number), self._tools.client
+        revision, client = new_revision(obj, number), self._tools.client
         try:
-            return await client.create(CONTROLLERREVISIONS, made, namespace_of(obj))
+            return await client.create(CONTROLLERREVISIONS, revision, namespace_of(obj))
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            known = await client.get(CONTROLLERREVISIONS, name_of(made), namespace_of(obj))
+            known = await client.get(CONTROLLERREVISIONS, name_of(revision), namespace_of(obj))
             if same_template(stored_template(known), template_of(obj)):
                 return known
             count = int((obj.get("status") or {}).get("collisionCount") or 0)

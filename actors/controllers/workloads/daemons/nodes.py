@@ -42,12 +42,12 @@ NOWHERE, OLD_ONLY, EVERYWHERE = Fit(False, False), Fit(False, True), Fit(True, T
 
 def tolerations(spec: Object) -> list[Object]:
     """Return the pod's tolerations with those that the controller adds."""
-    found = list(spec.get("tolerations") or ())
+    entries = list(spec.get("tolerations") or ())
     for key, effect in (*TOLERATED, *([NETWORK] if spec.get("hostNetwork") else [])):
         added = {"key": f"{PREFIX}/{key}", "operator": "Exists", "effect": effect}
-        if added not in found:
-            found.append(added)
-    return found
+        if added not in entries:
+            entries.append(added)
+    return entries
 
 
 def fit(node: views.Node, daemon_set: Object) -> Fit:

@@ -167,14 +167,14 @@ class Daemons:
 
     def status(self, *, observed: bool) -> Object:
         """Return the whole status; `observed` = the current generation was acted on."""
-        found = dict.fromkeys(
+        counts = dict.fromkeys(
             ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"), 0
         ) | {"updatedNumberScheduled": 0, "numberAvailable": 0, "numberUnavailable": 0}
         for node, fit in self._fits.items():
-            self._count(found, self._pods.get(node, ()), fit)
-        found["numberUnavailable"] = found["desiredNumberScheduled"] - found["numberAvailable"]
+            self._count(counts, self._pods.get(node, ()), fit)
+        counts["numberUnavailable"] = counts["desiredNumberScheduled"] - counts["numberAvailable"]
         known = int(self._status.get("observedGeneration") or 0)
-        return found | {"observedGeneration": self._observed if observed else known}
+        return counts | {"observedGeneration": self._observed if observed else known}
 
     def _count(self, found: dict[str, int], pods: Sequence[PodView], fit: Fit) -> None:
         if not fit.run:

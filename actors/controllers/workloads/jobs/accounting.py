@@ -87,24 +87,24 @@ def has_failed(spec: JobSpec, pod: PodView, *, ending: bool) -> bool:
 def account(spec: JobSpec, status: Object, pods: Sequence[PodView], gone: Set[str], *, ending: bool = False) -> Account:
     """Count the finished pods. `gone` are uids of pods known not to exist any more, or to have no finalizer."""
     listed = status.get("uncountedTerminatedPods") or {}
-    found = Account(succeeded=int(status.get("succeeded") or 0), failed=int(status.get("failed") or 0))
+    tally = Account(succeeded=int(status.get("succeeded") or 0), failed=int(status.get("failed") or 0))
     if spec.indexed:
-        found.completed = parse_indexes(str(status.get("completedIndexes") or ""), spec.completions or 0)
+        tally.completed = parse_indexes(str(status.get("completedIndexes") or ""), spec.completions or 0)
     by_uid = {pod.uid: pod for pod in pods}
     for uid in listed.get("succeeded") or ():
-        if not _still_listed(found, found.listed_succeeded, by_uid, gone, str(uid)):
-            found.succeeded += 1
+        if not _still_listed(tally, tally.listed_succeeded, by_uid, gone, str(uid)):
+            tally.succeeded += 1
     for uid in listed.get("failed") or ():
-        if not _still_listed(found, found.listed_failed, by_uid, gone, str(uid)):
-            found.failed += 1
-    known = {*found.listed_succeeded, *found.listed_failed}
-    held = _hold_failed(found, spec, status, pods, ending=ending) if spec.backoff_limit_per_index is not None else set()
+        if not _still_listed(tally, tally.listed_failed, by_uid, gone, str(uid)):
+            tally.failed += 1
+    known = {*tally.listed_succeeded, *tally.listed_failed}
+    held = _hold_failed(tally, spec, status, pods, ending=ending) if spec.backoff_limit_per_index is not None else set()
     for pod in pods:
         if pod.tracked and pod.uid not in held:
-            _take(found, spec, pod, listed=pod.uid in known, ending=ending)
+            _take(tally, spec, pod, listed=pod.uid in known, ending=ending)
     if spec.indexed:
-        found.succeeded = len(found.completed)
-    return found
+        tally.succeeded = len(tally.completed)
+    return tally
 
 
 def _hold_failed(found: Account, spec: JobSpec, status: Object, pods: Sequence[PodView], *, ending: bool) -> set[str]:

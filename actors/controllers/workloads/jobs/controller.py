@@ -96,8 +96,8 @@ class JobController(WorkloadController):
             await self._free(pod)
         await self._control.delete(obj, [*decided.drop, *decided.stop][:MOST_AT_ONCE])
         indexes: list[int | None] = [*decided.indexes[:MOST_AT_ONCE]] or [None] * min(decided.create, MOST_AT_ONCE)
-        made = [job_pod(obj, index, decided.failures.get(-1 if index is None else index)) for index in indexes]
-        await self._control.create(obj, made)
+        pods = [job_pod(obj, index, decided.failures.get(-1 if index is None else index)) for index in indexes]
+        await self._control.create(obj, pods)
 
     async def _expire(self, obj: Object) -> None:
         """Delete a finished Job. The live read guards against a longer time to live."""
@@ -130,8 +130,8 @@ class JobController(WorkloadController):
         """Return the uids of the Job's pods that have the finalizer."""
         selector = f"batch.kubernetes.io/controller-uid={uid_of(obj)}"
         manual = (obj.get("spec") or {}).get("manualSelector")
-        found = await self._tools.client.list(PODS, namespace_of(obj), label_selector="" if manual else selector)
-        return {uid_of(pod) for pod in found.get("items") or () if JOB_TRACKING in (meta(pod).get("finalizers") or ())}
+        listed = await self._tools.client.list(PODS, namespace_of(obj), label_selector="" if manual else selector)
+        return {uid_of(pod) for pod in listed.get("items") or () if JOB_TRACKING in (meta(pod).get("finalizers") or ())}
 
     def _forget_counted(self, obj: Object) -> None:
         lists = (obj.get("status") or {}).get("uncountedTerminatedPods") or {}

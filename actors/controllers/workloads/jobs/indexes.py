@@ -42,14 +42,14 @@ def fails_index(spec: JobSpec, pod: PodView) -> bool:
 
 def last_failed(spec: JobSpec, failed: Iterable[PodView], over: AbstractSet[int]) -> dict[int, PodView]:
     """Return the newest failed pod of each index that is not `over`."""
-    found: dict[int, PodView] = {}
+    newest: dict[int, PodView] = {}
     for pod in failed:
         if not _in_range(spec, pod) or pod.index is None or pod.index in over:
             continue
-        known = found.get(pod.index)
+        known = newest.get(pod.index)
         if known is None or _age(pod) > _age(known):
-            found[pod.index] = pod
-    return found
+            newest[pod.index] = pod
+    return newest
 
 
 def _age(pod: PodView) -> tuple[int, float, str]:

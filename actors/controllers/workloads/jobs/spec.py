@@ -96,16 +96,16 @@ def _by_exit(wanted: Object | None, pod: PodView) -> str:
     if wanted is None:
         return ""
     only, values, inside = wanted.get("containerName"), wanted.get("values") or (), wanted.get("operator") == "In"
-    for each in pod.exits:
-        if each.code and only in (None, "", each.container) and (each.code in values) == inside:
-            return f"Container {each.container} for pod {pod.namespace}/{pod.name} failed with exit code {each.code}"
+    for ended in pod.exits:
+        if ended.code and only in (None, "", ended.container) and (ended.code in values) == inside:
+            return f"Container {ended.container} for pod {pod.namespace}/{pod.name} failed with exit code {ended.code}"
     return ""
 
 
 def _by_condition(wanted: Iterable[Object], pod: PodView) -> str:
-    for each in wanted:
-        kind = str(each.get("type"))
-        if (kind, str(each.get("status") or "True")) in pod.conditions:
+    for pattern in wanted:
+        kind = str(pattern.get("type"))
+        if (kind, str(pattern.get("status") or "True")) in pod.conditions:
             return f"Pod {namespace_of(pod.obj) or pod.namespace}/{pod.name} has condition {kind}"
     return ""
 
@@ -115,13 +115,13 @@ def _by_condition(wanted: Iterable[Object], pod: PodView) -> str:
 
 def parse_indexes(text: str, below: int) -> set[int]:
     """Read `0-2,5`; indexes that the Job does not have are left out."""
-    found: set[int] = set()
+    indexes: set[int] = set()
     below = min(below, MOST_INDEXES)
     for part in text.split(","):
         first, _, last = part.partition("-")
         if _is_index(first) and (not last or _is_index(last)):
-            found.update(range(int(first), min(int(last or first) + 1, below)))
-    return {each for each in found if each < below}
+            indexes.update(range(int(first), min(int(last or first) + 1, below)))
+    return {index for index in indexes if index < below}
 
 
 def _is_index(text: str) -> bool:
@@ -139,21 +139,21 @@ def _run(first: int, last: int) -> str:
 
 def _runs(ordered: list[int]) -> Iterator[tuple[int, int]]:
     start = previous = None
-    for each in ordered:
-        if previous is not None and start is not None and each != previous + 1:
+    for index in ordered:
+        if previous is not None and start is not None and index != previous + 1:
             yield start, previous
-            start = each
-        start, previous = (each if start is None else start), each
+            start = index
+        start, previous = (index if start is None else start), index
     if start is not None and previous is not None:
         yield start, previous
 
 
 def missing_indexes(spec: JobSpec, taken: set[int], count: int) -> list[int]:
     """Return the first `count` indexes that are neither done nor running."""
-    found: list[int] = []
+    missing: list[int] = []
     for index in range(spec.completions or 0):
-        if len(found) >= count:
+        if len(missing) >= count:
             break
         if index not in taken:
-            found.append(index)
-    return found
+            missing.append(index)
+    return missing

@@ -65,8 +65,8 @@ class ReplicaSetChange(msgspec.Struct):
         if self.annotations:
             body["metadata"]["annotations"] = self.annotations
         spec = {"replicas": self.replicas, "minReadySeconds": self.min_ready}
-        if found := {name: value for name, value in spec.items() if value is not None}:
-            body["spec"] = found
+        if changed := {name: value for name, value in spec.items() if value is not None}:
+            body["spec"] = changed
         return body
 
     @property
@@ -152,11 +152,11 @@ class _Step:
     def _create(self) -> None:
         everyone, revision = self._old, self._next_revision()
         size = first_size(self._rollout, everyone)
-        made = new_set(self._deployment, self._rollout, revision, size)
-        self._plan.create = made
+        replica_set = new_set(self._deployment, self._rollout, revision, size)
+        self._plan.create = replica_set
         self._mark(revision)
         if self._rollout.deadline is not None:
-            self._conditions = put(self._conditions, noticed("NewReplicaSetCreated", name_of(made), self._now))
+            self._conditions = put(self._conditions, noticed("NewReplicaSetCreated", name_of(replica_set), self._now))
 
     # sizes
 
@@ -261,12 +261,12 @@ def _copied(deployment: Object, replica_set: Object) -> dict[str, str]:
 
 def _revised(view: SetView, revision: int) -> dict[str, str]:
     """Return the annotations of a ReplicaSet that becomes the latest revision; earlier numbers are retained."""
-    found = {REVISION: str(revision)}
+    annotations = {REVISION: str(revision)}
     if view.revision:
         known = annotations_of(view.obj).get(HISTORY) or ""
         earlier = [each for each in known.split(",") if number(each) is not None]
         text = ",".join([*earlier, str(view.revision)])
         while len(text) > LONGEST_HISTORY:
             text = text.partition(",")[2]
-        found[HISTORY] = text
-    return found
+        annotations[HISTORY] = text
+    return annotations

@@ -20,7 +20,7 @@ def counts(deployment: Object, new: SetView | None, old: Sequence[SetView]) -> O
     """Return the status without its conditions."""
     everyone = [*old, *([new] if new else [])]
     available = sum(replica_set.available for replica_set in everyone)
-    found = {
+    status = {
         "replicas": sum(replica_set.actual for replica_set in everyone),
         "updatedReplicas": new.actual if new else 0,
         "readyReplicas": sum(replica_set.ready for replica_set in everyone),
@@ -30,7 +30,7 @@ def counts(deployment: Object, new: SetView | None, old: Sequence[SetView]) -> O
         "observedGeneration": int(meta(deployment).get("generation") or 0),
     }
     collisions = (deployment.get("status") or {}).get("collisionCount")
-    return found if collisions is None else {**found, "collisionCount": collisions}
+    return status if collisions is None else {**status, "collisionCount": collisions}
 
 
 def availability(rollout: Rollout, available: int, now: float) -> Object:

@@ -111,4 +111,4 @@ def number(text: str | None) -> int | None:
     """Read an annotation; anybody may write one."""
     if text is None or not 0 < len(text) <= DIGITS or not (text.isascii() and text.isdigit()):
         return None
-    return found if (found := int(text)) <= LARGEST else None
+    return parsed if (parsed := int(text)) <= LARGEST else None

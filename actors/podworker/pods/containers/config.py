@@ -202,7 +202,7 @@ def _stop_signal(raw: views.Container) -> "cri_pb2.Signal":
 
 def _annotations(inputs: ConfigInputs) -> dict[str, str]:
     raw, spec = inputs.container.raw, inputs.spec
-    found = {
+    annotations = {
         PREFIX + "hash": inputs.container.hash,
         PREFIX + "restartCount": str(inputs.attempt),
         PREFIX + "terminationMessagePath": message_path(inputs.container),
@@ -210,8 +210,8 @@ def _annotations(inputs: ConfigInputs) -> dict[str, str]:
         "io.kubernetes.pod.terminationGracePeriod": str(spec.grace),
     }
     if raw.get("ports"):
-        found[PREFIX + "ports"] = json.dumps(raw["ports"], separators=(",", ":"))
-    return found
+        annotations[PREFIX + "ports"] = json.dumps(raw["ports"], separators=(",", ":"))
+    return annotations
 
 
 def _held(grant: ContainerGrant) -> dict[str, str]:

@@ -48,13 +48,13 @@ def credentials(image: str, secrets: Iterable[Mapping[str, bytes]]) -> list["cri
     A secret may have 40,000 registries with a pattern each, which takes seconds: call it in a thread.
     """
     repository = _repository(image)
-    found = [
+    matches = [
         (len(registry), auth)
         for secret in secrets
         for registry, auth in _entries(secret)
         if _covers(registry, repository)
     ]
-    return [auth for _, auth in sorted(found, key=lambda entry: -entry[0])]
+    return [auth for _, auth in sorted(matches, key=lambda entry: -entry[0])]
 
 
 def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthConfig"]]:
@@ -67,10 +67,10 @@ def _entries(secret: Mapping[str, bytes]) -> Iterator[tuple[str, "cri_pb2.AuthCo
 
 def _decoded(text: bytes) -> Object:
     try:
-        found = read_json(text)
+        decoded = read_json(text)
     except msgspec.DecodeError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return decoded if isinstance(decoded, dict) else {}
 
 
 def _auth(entry: Object) -> "cri_pb2.AuthConfig | None":
@@ -152,9 +152,9 @@ class Images:
         Raises ImageMissing; ContainerConfigInvalid when the image's user is not allowed or its secrets cannot be read;
         BusError when the runtime does not answer.
         """
-        found = await self._present(spec, container)
-        check_user(spec, container, found)
-        return found
+        image = await self._present(spec, container)
+        check_user(spec, container, image)
+        return image
 
     async def volumes(self, spec: PodSpec, container: ContainerSpec) -> dict[str, str]:
         """Return the images of the container's volumes by the volume's name, pulled as their policies require.
@@ -163,7 +163,7 @@ class Images:
         """
         named = {str(mount.get("name") or "") for mount in container.raw.get("volumeMounts") or ()}
         sources = {str(v.get("name") or ""): v[IMAGE] for v in volumes_of(spec) if kind_of(v) == IMAGE}
-        found = {}
+        images = {}
         for name in sorted(named & sources.keys()):
             source = sources[name]
             asked = msgspec.structs.replace(
@@ -171,8 +171,8 @@ class Images:
                 image=str(source.get("reference") or ""),
                 raw={"imagePullPolicy": source.get("pullPolicy")},
             )
-            found[name] = (await self._present(spec, asked, volume=True)).id
-        return found
+            images[name] = (await self._present(spec, asked, volume=True)).id
+        return images
 
     async def _present(self, spec: PodSpec, container: ContainerSpec, volume: bool = False) -> ImageFound:
         policy = pull_policy(container)
@@ -240,11 +240,11 @@ class Images:
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
         """Return matching credentials. Raises ReferenceUnreadable when the pod's secrets cannot be read."""
         refs = () if self._deps.node_info.embedded else pull_refs(spec)
-        found = await fetch(self._deps.objects, spec.namespace, refs)
-        if missing := ", ".join(ref.name for ref in refs if found[ref] is None):
+        contents = await fetch(self._deps.objects, spec.namespace, refs)
+        if missing := ", ".join(ref.name for ref in refs if contents[ref] is None):
             text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
             self._event(spec, NO_SECRET, text, container, "Warning")
-        secrets = [secret for ref in refs if (secret := found[ref]) is not None]
+        secrets = [secret for ref in refs if (secret := contents[ref]) is not None]
         return await asyncio.to_thread(credentials, container.image, secrets)
 
     def _event(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:

@@ -95,17 +95,17 @@ def _options(first: Iterable[str], given: list[views.PodDNSConfigOption]) -> lis
 
 
 def _parsed(resolv: str) -> "cri_pb2.DNSConfig":
-    found = cri_pb2.DNSConfig()
+    config = cri_pb2.DNSConfig()
     for line in resolv.splitlines():
         word, *rest = line.split("#")[0].split(";")[0].split() or [""]
         if word == "nameserver" and rest:
-            found.servers.append(rest[0])
+            config.servers.append(rest[0])
         elif word == "search":
-            del found.searches[:]
-            found.searches.extend(rest)
+            del config.searches[:]
+            config.searches.extend(rest)
         elif word == "options":
-            found.options.extend(rest)
-    return found
+            config.options.extend(rest)
+    return config
 
 
 def aliases(spec: PodSpec) -> list[views.HostAlias]:

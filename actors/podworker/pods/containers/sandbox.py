@@ -61,16 +61,16 @@ def cgroup_parent(uid: str, spec: views.PodSpec) -> str:
 
 def _resources(spec: views.PodSpec) -> "cri_pb2.LinuxContainerResources":
     """Return the resources of the whole pod; `unified` has those it sets itself, for its cgroup. No limit if 0."""
-    found = linux_resources(pod_resources(spec))
+    resources = linux_resources(pod_resources(spec))
     own = spec.get("resources") or {}
     limits, requests = own.get("limits") or {}, own.get("requests") or {}
-    if "cpu" in limits and found.cpu_quota:
-        found.unified["cpu.max"] = f"{found.cpu_quota} {found.cpu_period}"
-    if "memory" in limits and found.memory_limit_in_bytes:
-        found.unified["memory.max"] = str(found.memory_limit_in_bytes)
+    if "cpu" in limits and resources.cpu_quota:
+        resources.unified["cpu.max"] = f"{resources.cpu_quota} {resources.cpu_period}"
+    if "memory" in limits and resources.memory_limit_in_bytes:
+        resources.unified["memory.max"] = str(resources.memory_limit_in_bytes)
     if "cpu" in requests:
-        found.unified["cpu.weight"] = str(1 + (found.cpu_shares - 2) * 9999 // 262142)
-    return found
+        resources.unified["cpu.weight"] = str(1 + (resources.cpu_shares - 2) * 9999 // 262142)
+    return resources
 
 
 def _overhead(spec: PodSpec) -> "cri_pb2.LinuxContainerResources | None":
@@ -95,7 +95,7 @@ async def runtime_handler(objects: ObjectReader, spec: PodSpec) -> str:
     name = str((spec.raw.get("spec") or {}).get("runtimeClassName") or "")
     if not name:
         return ""
-    found = await objects.read(KIND, "", name)
-    if found is None:
+    runtime_class = await objects.read(KIND, "", name)
+    if runtime_class is None:
         raise RuntimeClassUnknown(f'RuntimeClass "{name}" not found')
-    return str(found.get("handler") or "")
+    return str(runtime_class.get("handler") or "")

@@ -174,11 +174,11 @@ def unenforced(spec: PodSpec, embedded: bool, root: bool) -> str:
 
     `root`: this process runs as root.
     """
-    found = [*_of_any(spec, grouped=embedded and root)]
+    settings = [*_of_any(spec, grouped=embedded and root)]
     if embedded:
-        found += _of_pod(spec, root)
-        found += [part for container in spec.containers for part in _of_container(spec, container, root)]
-    return f"not enforced on this node: {', '.join(dict.fromkeys(found))}" if found else ""
+        settings += _of_pod(spec, root)
+        settings += [part for container in spec.containers for part in _of_container(spec, container, root)]
+    return f"not enforced on this node: {', '.join(dict.fromkeys(settings))}" if settings else ""
 
 
 def _of_any(spec: PodSpec, grouped: bool) -> Iterator[str]:

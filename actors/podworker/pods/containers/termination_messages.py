@@ -63,11 +63,11 @@ class TerminationMessages:
 
     def _read(self, spec: PodSpec, container: ContainerSpec, run: ContainerStatus) -> str:
         room = min(LONGEST, LONGEST_OF_ALL // max(1, len(spec.containers)))
-        found = _tail(message_file(self._node_info.root, spec.uid, run.name, run.attempt), LONGEST)[:room]
-        if not found and run.exit_code != 0 and container.raw.get("terminationMessagePolicy") == ON_ERROR:
+        message = _tail(message_file(self._node_info.root, spec.uid, run.name, run.attempt), LONGEST)[:room]
+        if not message and run.exit_code != 0 and container.raw.get("terminationMessagePolicy") == ON_ERROR:
             log = pod_log_directory(self._node_info.logs, spec) / run.name / f"{run.attempt}.log"
-            found = _plain(_tail(log, 2 * LOG_BYTES))[-min(room, LOG_BYTES) :]
-        return found.decode(errors="replace")
+            message = _plain(_tail(log, 2 * LOG_BYTES))[-min(room, LOG_BYTES) :]
+        return message.decode(errors="replace")
 
 
 def _tail(path: Path, size: int) -> bytes:
@@ -77,10 +77,10 @@ def _tail(path: Path, size: int) -> bytes:
     except OSError:
         return b""
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        info = os.fstat(descriptor)
+        if not stat.S_ISREG(info.st_mode):
             return b""
-        return os.pread(descriptor, size, max(0, found.st_size - size))
+        return os.pread(descriptor, size, max(0, info.st_size - size))
     except OSError:
         return b""
     finally:

@@ -15,8 +15,8 @@ def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:
     if path in simple:
         return simple[path]
     metadata = spec.raw.get("metadata") or {}
-    for kind, found in (("labels", metadata.get("labels")), ("annotations", metadata.get("annotations"))):
-        prefix, entries = f"metadata.{kind}", found or {}
+    for kind, mapping in (("labels", metadata.get("labels")), ("annotations", metadata.get("annotations"))):
+        prefix, entries = f"metadata.{kind}", mapping or {}
         if path == prefix:
             return "\n".join(f"{key}={_quoted(str(entries[key]))}" for key in sorted(entries))
         if path.startswith(f"{prefix}['") and path.endswith("']"):
@@ -74,8 +74,8 @@ def _amount(resources: views.ResourceRequirements, side: Side, resource: str, no
     """Return thousandths. A missing limit is what the node can allocate, a missing request is 0."""
     kinds: tuple[Side, ...] = (side, "limits")
     for kind in kinds:
-        if (found := (resources.get(kind) or {}).get(resource)) is not None:
-            return milli(found)
+        if (quantity := (resources.get(kind) or {}).get(resource)) is not None:
+            return milli(quantity)
     machine = {"cpu": node.cpus, "memory": node.memory, "ephemeral-storage": node.storage}
     if side == "requests" or resource not in machine:
         return 0

@@ -53,11 +53,11 @@ def parse_env_file(text: str) -> EnvFile:
     variables: dict[str, str] = {}
     position = _next(text, 0)
     while position < len(text):
-        found = _assignment(text, position)
-        if found is None:
+        assignment = _assignment(text, position)
+        if assignment is None:
             number = text.count("\n", 0, position) + 1
             return EnvFile(variables, f"line {number} of the env file is not of the form NAME='value'")
-        name, value, end = found
+        name, value, end = assignment
         variables.setdefault(name, value)
         position = _next(text, end)
     return EnvFile(variables)
@@ -90,5 +90,5 @@ def _line_end(text: str, position: int) -> int:
 
 
 def _skip(what: re.Pattern[str], text: str, position: int) -> int:
-    found = what.match(text, position)
-    return found.end() if found else position
+    match = what.match(text, position)
+    return match.end() if match else position

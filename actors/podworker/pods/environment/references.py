@@ -43,26 +43,26 @@ class Reader(Protocol):
 
 def env_refs(container: ContainerSpec) -> set[Ref]:
     """Return what the container's variables refer to."""
-    found: set[Ref] = set()
+    refs: set[Ref] = set()
     for entry in container.raw.get("env") or ():
         source = entry.get("valueFrom") or {}
-        found |= _refs(source, "configMapKeyRef", "secretKeyRef")
+        refs |= _refs(source, "configMapKeyRef", "secretKeyRef")
     for imported in container.raw.get("envFrom") or ():
-        found |= _refs(imported, "configMapRef", "secretRef")
-    return found
+        refs |= _refs(imported, "configMapRef", "secretRef")
+    return refs
 
 
 def volume_refs(spec: PodSpec) -> set[Ref]:
     """Return what the pod's volumes project."""
-    found: set[Ref] = set()
+    refs: set[Ref] = set()
     for volume in (spec.raw.get("spec") or {}).get("volumes") or ():
         parts = (volume.get("projected") or {}).get("sources") or ()
         for part in (volume, *parts):
             if part.get("configMap"):
-                found.add(Ref(CONFIG_MAP, str(part["configMap"].get("name") or "")))
+                refs.add(Ref(CONFIG_MAP, str(part["configMap"].get("name") or "")))
             if part.get("secret"):
-                found.add(secret_ref(part["secret"]))
-    return found
+                refs.add(secret_ref(part["secret"]))
+    return refs
 
 
 def secret_ref(source: Mapping[str, Any]) -> Ref:

@@ -16,11 +16,11 @@ def service_variables(spec: PodSpec, services: Iterable[views.Service], api: Add
     `services` are those of all namespaces. The API server's variables are always set, the others unless the pod has
     enableServiceLinks: false.
     """
-    found = {_name(service): service for service in _visible(spec, services)}
+    by_name = {_name(service): service for service in _visible(spec, services)}
     variables: dict[str, str] = {}
-    for name in sorted(found):
-        variables |= _variables(found[name])
-    if API_NAME not in found and api.host:
+    for name in sorted(by_name):
+        variables |= _variables(by_name[name])
+    if API_NAME not in by_name and api.host:
         ports: list[views.ServicePort] = [{"name": "https", "port": api.port, "protocol": "TCP"}]
         variables |= _variables({"metadata": {"name": API_NAME}, "spec": {"clusterIP": api.host, "ports": ports}})
     return variables
@@ -40,14 +40,14 @@ def _variables(service: views.Service) -> dict[str, str]:
     if not ports:
         return {}
     prefix, ip = _upper(_name(service)), _ip(service)
-    found = {f"{prefix}_SERVICE_HOST": ip, f"{prefix}_SERVICE_PORT": str(ports[0].get("port"))}
-    found |= {f"{prefix}_SERVICE_PORT_{_upper(p['name'])}": str(p.get("port")) for p in ports if p.get("name")}
-    found[f"{prefix}_PORT"] = _url(ip, ports[0])
+    variables = {f"{prefix}_SERVICE_HOST": ip, f"{prefix}_SERVICE_PORT": str(ports[0].get("port"))}
+    variables |= {f"{prefix}_SERVICE_PORT_{_upper(p['name'])}": str(p.get("port")) for p in ports if p.get("name")}
+    variables[f"{prefix}_PORT"] = _url(ip, ports[0])
     for port in ports:
         link = f"{prefix}_PORT_{port.get('port')}_{_protocol(port)}"
-        found |= {link: _url(ip, port), f"{link}_PROTO": _protocol(port).lower()}
-        found |= {f"{link}_PORT": str(port.get("port")), f"{link}_ADDR": ip}
-    return found
+        variables |= {link: _url(ip, port), f"{link}_PROTO": _protocol(port).lower()}
+        variables |= {f"{link}_PORT": str(port.get("port")), f"{link}_ADDR": ip}
+    return variables
 
 
 def _url(ip: str, port: views.ServicePort) -> str:

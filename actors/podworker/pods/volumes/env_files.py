@@ -19,7 +19,7 @@ def read_env_files(spec: PodSpec, container: ContainerSpec, root: Path) -> dict[
     """Return the files by reference. Raises ContainerConfigInvalid."""
     refs = sorted(file_refs(container))
     volumes = {str(volume.get("name") or ""): volume for volume in volumes_of(spec)} if refs else {}
-    found: dict[FileRef, EnvFile | None] = {}
+    files: dict[FileRef, EnvFile | None] = {}
     for ref in refs:
         volume = volumes.get(ref.volume)
         if volume is None:
@@ -27,8 +27,8 @@ def read_env_files(spec: PodSpec, container: ContainerSpec, root: Path) -> dict[
         if kind_of(volume) != EMPTY_DIR:
             raise ContainerConfigInvalid(f'volume "{ref.volume}" referenced by FileKeyRef must be an emptyDir')
         text = _read(volume_path(spec, volume, root), ref.path)
-        found[ref] = parse_env_file(text) if text is not None else None
-    return found
+        files[ref] = parse_env_file(text) if text is not None else None
+    return files
 
 
 def _read(volume: Path, path: str) -> str | None:

@@ -73,9 +73,9 @@ def volume_path(spec: PodSpec, volume: views.Volume, root: Path) -> Path:
 
 def sub_path(mount: views.VolumeMount, variables: Mapping[str, str]) -> str:
     """Return the path within the volume; empty for all of it. Raises ContainerConfigInvalid."""
-    found = str(mount.get("subPath") or "")
+    path = str(mount.get("subPath") or "")
     if mount.get("subPathExpr"):
-        found = expand(str(mount["subPathExpr"]), variables, ExpansionBudget(MAX_SUB_PATH))
-    if found.startswith("/") or ".." in found.split("/"):
-        raise ContainerConfigInvalid(f"subPath {found!r} of volume {mount.get('name')!r} leads out of the volume")
-    return found
+        path = expand(str(mount["subPathExpr"]), variables, ExpansionBudget(MAX_SUB_PATH))
+    if path.startswith("/") or ".." in path.split("/"):
+        raise ContainerConfigInvalid(f"subPath {path!r} of volume {mount.get('name')!r} leads out of the volume")
+    return path

@@ -112,29 +112,29 @@ class _Sources:
         self._left = MAX_VOLUME
 
     def files(self, part: Part) -> Payload:
-        inputs, mode, found = self._inputs, self._mode, None
+        inputs, mode, files_by_path = self._inputs, self._mode, None
         if part.get("configMap"):
             name = str(part["configMap"].get("name") or "")
-            found = _keys(Ref(CONFIG_MAP, name), part["configMap"], mode, inputs.found)
+            files_by_path = _keys(Ref(CONFIG_MAP, name), part["configMap"], mode, inputs.found)
         elif part.get("secret"):
-            found = _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
+            files_by_path = _keys(secret_ref(part["secret"]), part["secret"], mode, inputs.found)
         elif part.get("downwardAPI") is not None:
             return self._items(part["downwardAPI"].get("items") or ())
         elif token := cast("views.VolumeProjection", part).get("serviceAccountToken"):
-            found = _token(token, mode, inputs)
-        if found is None:
+            files_by_path = _token(token, mode, inputs)
+        if files_by_path is None:
             kind = next((key for key in part if key != "name"), "source")
             raise VolumeNotReady(f"projects a {kind}, which is not supported")
-        self._spend(sum(len(file.data) for file in found.values()))
-        return found
+        self._spend(sum(len(file.data) for file in files_by_path.values()))
+        return files_by_path
 
     def _items(self, items: Iterable[views.DownwardAPIVolumeFile]) -> Payload:
-        found: Payload = {}
+        files: Payload = {}
         for item in items:
             file = _downward(item, self._mode, self._inputs, self._containers)
             self._spend(len(file.data))
-            found[str(item.get("path") or "")] = file
-        return found
+            files[str(item.get("path") or "")] = file
+        return files
 
     def _spend(self, size: int) -> None:
         self._left -= size

@@ -48,11 +48,11 @@ def bind(request: SubPath) -> Path:
     Where this process may not mount, it returns the part's own path; containers then run as the user of this process.
     """
     try:
-        found = _opened(request)
+        descriptor = _opened(request)
         try:
-            return _bound(request, found)
+            return _bound(request, descriptor)
         finally:
-            os.close(found)
+            os.close(descriptor)
     except LeadsOut:
         raise ContainerConfigInvalid(f"subPath {request.part!r} leads out of its volume") from None
     except FileNotFoundError:

@@ -54,11 +54,11 @@ def nested_mount_points(spec: PodSpec) -> dict[str, list[str]]:
 
     One pass over the mounts, of which a pod may have tens of thousands.
     """
-    found: dict[str, set[str]] = {}
+    by_volume: dict[str, set[str]] = {}
     for container in (*spec.containers, *spec.ephemeral):
         for volume, point in _of_container(container.raw):
-            found.setdefault(volume, set()).add(point)
-    return {volume: sorted(points) for volume, points in found.items()}
+            by_volume.setdefault(volume, set()).add(point)
+    return {volume: sorted(points) for volume, points in by_volume.items()}
 
 
 def _of_container(container: views.Container) -> Iterator[tuple[str, str]]:
@@ -289,13 +289,13 @@ class Volumes:
             return
         self._due, self._failed = time.monotonic() + VERIFY_S, True
         try:
-            found = await fetch(self._reader, spec.namespace, volume_refs(spec))
+            contents = await fetch(self._reader, spec.namespace, volume_refs(spec))
         except ReferenceUnreadable as error:
             raise VolumeNotReady(str(error)) from None
         failures: list[str] = []
         for volume in volumes:
             try:
-                await self._write_one(volume, Inputs(spec=spec, node=node, found=found))
+                await self._write_one(volume, Inputs(spec=spec, node=node, found=contents))
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 failures.append(_failure(volume, error))
         self._renew_at = min((token.renew_at for token in self._tokens.values()), default=math.inf)
@@ -338,8 +338,8 @@ def _empty_dir(path: Path, group: int) -> None:
     if not path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         path.chmod(0o777)
-    found = path.stat()
-    if group >= 0 and (found.st_gid != group or not found.st_mode & stat.S_ISGID):
+    info = path.stat()
+    if group >= 0 and (info.st_gid != group or not info.st_mode & stat.S_ISGID):
         os.chown(path, -1, group)
         path.chmod(0o2777)
 

@@ -61,8 +61,8 @@ class ClaimPreparation:
             return None
 
     async def _look_up(self, spec: PodSpec) -> tuple[PodClaim, ...]:
-        found = await asyncio.gather(*(self._read(spec, item) for item in entries(spec)))
-        return tuple(check(spec, item, claim) for item, claim in found)
+        pairs = await asyncio.gather(*(self._read(spec, item) for item in entries(spec)))
+        return tuple(check(spec, item, claim) for item, claim in pairs)
 
     async def _read(self, spec: PodSpec, entry: ClaimEntry) -> tuple[ClaimEntry, views.ResourceClaim | None]:
         try:

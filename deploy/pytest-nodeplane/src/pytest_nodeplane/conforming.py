@@ -43,14 +43,14 @@ class Options(NamedTuple):
         if self.profile and self.profile not in PROFILES:
             raise pytest.UsageError(f"mark conform: profile is {self.profile!r}; use one of {', '.join(PROFILES)}")
         try:
-            found = behaviours((root / folder for folder in self.behaviours), KINDS[self.kind])
+            available = behaviours((root / folder for folder in self.behaviours), KINDS[self.kind])
         except UsageError as error:
             raise pytest.UsageError(f"mark conform: {error}") from None
-        if unknown := set(self.only) - {behaviour.name for behaviour in found}:
+        if unknown := set(self.only) - {behaviour.name for behaviour in available}:
             raise pytest.UsageError(
                 f"mark conform: no behaviour is called {min(unknown)!r}; nodeplane conform --list shows them"
             )
-        return [behaviour for behaviour in found if not self.only or behaviour.name in self.only]
+        return [behaviour for behaviour in available if not self.only or behaviour.name in self.only]
 
 
 def options_of(mark: pytest.Mark) -> Options:

@@ -105,14 +105,14 @@ class Kept:
         return [], ""
 
     def begin(self, counting: Counting, options: Options) -> None:
-        found = kills_of(counting.found, counting.programs, options.victims, counting.actors)
-        self.progress = Progress(self._known, tuple(found), tuple(choose(found, options.limit, self._seed)))
+        kills = kills_of(counting.found, counting.programs, options.victims, counting.actors)
+        self.progress = Progress(self._known, tuple(kills), tuple(choose(kills, options.limit, self._seed)))
         self._write()
 
     def chosen_note(self, options: Options) -> str:
-        chosen, found = len(self.progress.chosen), len(self.progress.kills)
-        why = f", chosen by --nodeplane-seed={options.seed}" if chosen < found else ""
-        return f"{chosen} of {found} kills{why}"
+        chosen, total = len(self.progress.chosen), len(self.progress.kills)
+        why = f", chosen by --nodeplane-seed={options.seed}" if chosen < total else ""
+        return f"{chosen} of {total} kills{why}"
 
     def note(self, kill: Kill, passed: bool) -> None:
         self.progress.note(kill, passed)

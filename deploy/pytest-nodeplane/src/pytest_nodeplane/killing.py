@@ -154,8 +154,8 @@ class Killing:
 
 def planes_of(plane: Plane) -> dict[str, Plane]:
     """Return the nodes of a plane by their names, when they serve; the only one of a plane is called ""."""
-    for each in plane.further:
-        each.wait_started()
+    for other in plane.further:
+        other.wait_started()
     nodes = [plane, *plane.further]
     return {node.environment["NODE_NAME"]: node for node in nodes} if len(nodes) > 1 else {"": plane}
 

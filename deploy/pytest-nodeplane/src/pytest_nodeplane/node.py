@@ -114,10 +114,10 @@ class Node:
         metadata, api = dict(manifest.get("metadata") or {}), self.plane.api
         if api.is_namespaced(str(manifest.get("apiVersion", "")), str(manifest.get("kind", ""))):
             metadata.setdefault("namespace", self.namespace)
-        made = {**manifest, "metadata": metadata}
+        obj = {**manifest, "metadata": metadata}
         if "namespace" not in metadata:
-            self._cluster_objects.append(api.path_of(made))
-        return api.apply(made)
+            self._cluster_objects.append(api.path_of(obj))
+        return api.apply(obj)
 
     def get(self, version: str, kind: str, name: str) -> Object:
         """Return an object of the test's namespace or of the cluster; {} if there is none."""
@@ -163,8 +163,8 @@ class Node:
 
     def events(self, about: str = "") -> list[Object]:
         """Return the events of the namespace, or those about the object of this name, the oldest first."""
-        found = [event for event in self.objects("v1", "Event") if about in ("", event["involvedObject"].get("name"))]
-        return sorted(found, key=event_time)
+        matches = [event for event in self.objects("v1", "Event") if about in ("", event["involvedObject"].get("name"))]
+        return sorted(matches, key=event_time)
 
     # devices
 
@@ -181,8 +181,8 @@ class Node:
 
     def _gone(self) -> dict[str, tuple[PluginView, ...]]:
         """Return the resources without a plugin, with the plugins that they had."""
-        found = self._plugins().items()
-        return {name: views for name, views in found if all(view.state == PLUGIN_GONE for view in views)}
+        plugins = self._plugins().items()
+        return {name: views for name, views in plugins if all(view.state == PLUGIN_GONE for view in views)}
 
     def _left_behind(self) -> set[str]:
         """Return the resources of earlier tests that no plugin of this one offers."""
@@ -264,7 +264,7 @@ class Node:
 
     def heal(self, device: str = "") -> None:
         """Show a device, or every one that the test broke, as its plugin reports it."""
-        for chosen in [each for each in self._overridden if device in ("", each[1])]:
+        for chosen in [overridden for overridden in self._overridden if device in ("", overridden[1])]:
             with contextlib.suppress(UsageError):  # its plugin may be gone
                 self.plane.override_health(ChaosDevice(resource=chosen[0], id=chosen[1], health=CLEAR))
             self._overridden.discard(chosen)
@@ -277,8 +277,8 @@ class Node:
         The record starts anew with each restart of the kubelet. Values of environment variables, which may be
         credentials, are there only with `show_secrets`.
         """
-        found = self.plane.calls(resource, show_secrets=show_secrets)
-        return [call for call in found if call.began_ns >= self._begun_ns]
+        records = self.plane.calls(resource, show_secrets=show_secrets)
+        return [call for call in records if call.began_ns >= self._begun_ns]
 
     def trace(self, pod: str) -> PodTrace:
         """Return the steps of a pod's life in every process, as `nodeplane trace` shows them."""
@@ -289,12 +289,12 @@ class Node:
 
         Raises PrepareFailed with the driver's reason, and UsageError for an unknown driver or claim.
         """
-        found = self.get("resource.k8s.io/v1", "ResourceClaim", claim)
+        resource_claim = self.get("resource.k8s.io/v1", "ResourceClaim", claim)
         registered = self.plane.drivers().get(driver)
-        if not found or registered is None or not registered.endpoints:
-            missing = f"driver {driver} is registered" if found else f"claim {claim} is in {self.namespace}"
+        if not resource_claim or registered is None or not registered.endpoints:
+            missing = f"driver {driver} is registered" if resource_claim else f"claim {claim} is in {self.namespace}"
             raise UsageError(f"no {missing}")
-        claims = [{"namespace": self.namespace, "name": claim, "uid": found["metadata"]["uid"]}]
+        claims = [{"namespace": self.namespace, "name": claim, "uid": resource_claim["metadata"]["uid"]}]
         return prepare(registered.endpoints[-1], registered.version, claims)
 
     # processes
@@ -373,11 +373,11 @@ def objects_of(manifest: Manifest) -> list[Mapping[str, Any]]:
     if isinstance(manifest, Path):
         manifest = manifest.read_text()
     if isinstance(manifest, str):
-        found = [document for document in yaml.safe_load_all(manifest) if document]
+        documents = [document for document in yaml.safe_load_all(manifest) if document]
     else:
-        found = [manifest] if isinstance(manifest, Mapping) else list(manifest)
+        documents = [manifest] if isinstance(manifest, Mapping) else list(manifest)
     return [
-        item for document in found for item in (document["items"] if document.get("kind") == "List" else [document])
+        item for document in documents for item in (document["items"] if document.get("kind") == "List" else [document])
     ]
 
 

@@ -57,8 +57,8 @@ class Plane:
         self._process.start()
 
     def stop(self) -> None:
-        for each in self.__dict__.get("further", ()):
-            each.stop()
+        for node in self.__dict__.get("further", ()):
+            node.stop()
         if "api" in self.__dict__:
             self.api.close()
         self._asking.shutdown()
@@ -78,10 +78,10 @@ class Plane:
         """The nodes beside the first, when they serve; as many as the table `[tool.nodeplane]` asks for."""
         numbers = sorted(int(name.removeprefix(FURTHER)) for name in self.actors() if name.startswith(FURTHER))
         first = self.environment["NODE_NAME"]
-        found = [FurtherNode(self, self.layout.node(f"{first}-{number}")) for number in numbers]
-        for each in found:
-            each.wait_started()
-        return found
+        nodes = [FurtherNode(self, self.layout.node(f"{first}-{number}")) for number in numbers]
+        for node in nodes:
+            node.wait_started()
+        return nodes
 
     @cached_property
     def environment(self) -> dict[str, str]:

@@ -105,12 +105,12 @@ def plane(pytestconfig: pytest.Config) -> "Iterator[Plane]":
     from pytest_nodeplane.plane import Plane
     from pytest_nodeplane.settings import settings_of
 
-    made = Plane(settings_of(pytestconfig.rootpath).words())
+    session_plane = Plane(settings_of(pytestconfig.rootpath).words())
     try:
-        made.start()
-        yield made
+        session_plane.start()
+        yield session_plane
     finally:
-        made.stop()
+        session_plane.stop()
 
 
 @pytest.fixture
@@ -118,15 +118,15 @@ def node(plane: "Plane", request: pytest.FixtureRequest) -> "Iterator[Node]":
     """The first node of the plane, with a namespace and devices of the test's own."""
     from pytest_nodeplane.node import Node
 
-    made = Node(plane)
-    request.node.stash[NODES] = [made]
+    test_node = Node(plane)
+    request.node.stash[NODES] = [test_node]
     try:
-        made.begin()
+        test_node.begin()
         if stepping := request.node.stash.get(STEPPING, None):
             stepping.begin(request.node.stash[NODES])
-        yield made
+        yield test_node
     finally:
-        made.end()
+        test_node.end()
 
 
 @pytest.fixture
@@ -134,13 +134,13 @@ def nodes(plane: "Plane", node: "Node", request: pytest.FixtureRequest) -> "Iter
     """Every node of the plane, as many as `[tool.nodeplane]` says; they share the namespace of `node`, the first."""
     from pytest_nodeplane.node import Node
 
-    made = request.node.stash[NODES]
+    all_nodes = request.node.stash[NODES]
     with ExitStack() as stack:
-        for each in plane.further:
-            made.append(Node(each, node.namespace))
-            stack.callback(made[-1].end)
-            made[-1].begin()
-        yield list(made)
+        for other in plane.further:
+            all_nodes.append(Node(other, node.namespace))
+            stack.callback(all_nodes[-1].end)
+            all_nodes[-1].begin()
+        yield list(all_nodes)
 
 
 @pytest.fixture(scope="session")
@@ -148,11 +148,11 @@ def conform_stages() -> "Iterator[Stages]":
     """What the items of the mark conform share: the program that is judged."""
     from pytest_nodeplane.conforming import Stages
 
-    made = Stages()
+    stages = Stages()
     try:
-        yield made
+        yield stages
     finally:
-        made.close()
+        stages.close()
 
 
 @pytest.fixture

@@ -28,12 +28,12 @@ def end_of(text: str) -> str:
 
 def outputs(processes: Sequence[Process]) -> dict[str, str]:
     """Return what programs wrote, by their names; equal names are numbered."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for process in processes:
         name = f"output of {process.name}"
-        number = sum(each == name or each.startswith(f"{name} (") for each in found) + 1
-        found[name if number == 1 else f"{name} ({number})"] = process.output
-    return found
+        number = sum(known == name or known.startswith(f"{name} (") for known in texts) + 1
+        texts[name if number == 1 else f"{name} ({number})"] = process.output
+    return texts
 
 
 def seen(node: Node, first: bool = True) -> dict[str, str]:
@@ -43,8 +43,8 @@ def seen(node: Node, first: bool = True) -> dict[str, str]:
         if first:
             texts["events of the test"] = "\n".join(folded_lines(node.events()))
             texts |= {f"trace of {name}": trace_text(node.trace(name)) for name in pods_of(node)[:MAX_TRACES]}
-        found = {**evidence(node.plane.layout), **log_tails(node.plane.layout.logs)}
-        texts |= {name: text for name, text in found.items() if first or name != "events"}
+        diagnostics = {**evidence(node.plane.layout), **log_tails(node.plane.layout.logs)}
+        texts |= {name: text for name, text in diagnostics.items() if first or name != "events"}
     except Exception as error:  # a plane that is broken must not hide why the test failed
         texts["error"] = f"the plane cannot be asked: {error}"
     return texts

@@ -24,15 +24,15 @@ MAX_LINE = 200
 
 async def pod_reason(where: Layout, namespace: str, pod: str) -> str:
     """Return the text of `nodeplane why` about a pod. Raises SupervisorError, UsageError."""
-    found = await diagnose(where, WhyTarget("pod", pod, namespace))
-    return "\n".join(printable(line) for line in lines(found))
+    diagnosis = await diagnose(where, WhyTarget("pod", pod, namespace))
+    return "\n".join(printable(line) for line in lines(diagnosis))
 
 
 async def plugin_reason(where: Layout, resource: str) -> str:
     """Return the state of a resource's plugin with the reason. Raises SupervisorError."""
     async with connected(where) as sources:
-        [found] = plugin_evidence(await sources.device_manager(), [resource], sources.now())
-    return printable(plugin_sentence(found))
+        [evidence] = plugin_evidence(await sources.device_manager(), [resource], sources.now())
+    return printable(plugin_sentence(evidence))
 
 
 def devices_sentence(resource: str, rows: Sequence[DeviceRow], offered: str) -> str:

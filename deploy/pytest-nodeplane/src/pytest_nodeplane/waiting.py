@@ -28,9 +28,9 @@ def until(
     """
     deadline, pause = time.monotonic() + timeout, FIRST_S
     while True:
-        found, missing = _tried(holds)
-        if found:
-            return found
+        value, missing = _tried(holds)
+        if value:
+            return value
         reason = over()
         if reason or time.monotonic() > deadline:
             end = f"cannot happen any more: {reason}" if reason else f"not in {timeout:g} s"
@@ -109,22 +109,22 @@ def describe(pod: Mapping[str, Any]) -> str:
     """Return phase, reason and the states of containers in one line."""
     status = pod.get("status", {})
     states = [
-        f"{each['name']} {kind} {detail.get('reason', '')} {detail.get('message', '')}".rstrip()
-        for each in status.get("containerStatuses", ())
-        for kind, detail in each.get("state", {}).items()
+        f"{shown['name']} {kind} {detail.get('reason', '')} {detail.get('message', '')}".rstrip()
+        for shown in status.get("containerStatuses", ())
+        for kind, detail in shown.get("state", {}).items()
     ]
     conditions = [
-        f"{each['type']}={each['status']} {each.get('message', '')}".rstrip()
-        for each in status.get("conditions", ())
-        if each["status"] != "True"
+        f"{shown['type']}={shown['status']} {shown.get('message', '')}".rstrip()
+        for shown in status.get("conditions", ())
+        if shown["status"] != "True"
     ]
     first = " ".join(filter(None, (_phase(pod), status.get("reason", ""), status.get("message", ""))))
     return "; ".join((first, *states, *conditions))
 
 
 def condition(pod: Mapping[str, Any], name: str) -> str:
-    found = pod.get("status", {}).get("conditions", ())
-    return next((str(each["status"]) for each in found if each["type"] == name), "")
+    conditions = pod.get("status", {}).get("conditions", ())
+    return next((str(shown["status"]) for shown in conditions if shown["type"] == name), "")
 
 
 def _phase(pod: Mapping[str, Any]) -> str:

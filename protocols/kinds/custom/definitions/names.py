@@ -125,7 +125,7 @@ def _conditions(obj: Object, fault: tuple[str, str]) -> list[Object]:
         wanted.append(_condition("Established", True, "InitialNamesAccepted", text_))
     wanted += _more(obj)
     mine = {entry["type"] for entry in wanted}
-    kept = [each for kind, each in before.items() if kind not in mine]
+    kept = [other for kind, other in before.items() if kind not in mine]
     return [_same_or_new(before.get(entry["type"]), entry) for entry in wanted] + kept
 
 

@@ -8,13 +8,13 @@ import podresources_v1_pb2 as pb
 
 def devices(pod: pb.PodResources) -> list[str]:
     """Return what the agent needs of a pod: each change of it is reported. A kubelet lists in any order, so sort."""
-    found: list[str] = []
+    allocated: list[str] = []
     for container in pod.containers:
-        found += [f"{device.resource_name}={id}" for device in container.devices for id in device.device_ids]
+        allocated += [f"{device.resource_name}={id}" for device in container.devices for id in device.device_ids]
         for claim in container.dynamic_resources:
             for device in claim.claim_resources:
-                found.append(f"{device.driver_name}/{device.pool_name}/{device.device_name}")
-    return sorted(found)
+                allocated.append(f"{device.driver_name}/{device.pool_name}/{device.device_name}")
+    return sorted(allocated)
 
 
 def report(action: str, namespace: str, name: str, held: list[str]) -> None:

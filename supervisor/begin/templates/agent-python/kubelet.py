@@ -59,8 +59,8 @@ class Follower:
 
     def list(self, stub: api.PodResourcesListerStub) -> None:
         """Read everything once, where nothing can be watched."""
-        found = stub.List(pb.ListPodResourcesRequest(), timeout=CALL_S).pod_resources
-        self.became({(pod.namespace, pod.name): self.devices(pod) for pod in found})
+        pods = stub.List(pb.ListPodResourcesRequest(), timeout=CALL_S).pod_resources
+        self.became({(pod.namespace, pod.name): self.devices(pod) for pod in pods})
 
     def run(self) -> None:
         """Never ends: a stream that breaks is opened again."""

@@ -80,23 +80,23 @@ class Driver(api.DRAPluginServicer, registration_api.RegistrationServicer):
     def prepared(self, claim: pb.Claim) -> list[pb.Device]:
         """Prepare the devices of this node that are allocated to a claim."""
         objects, path = client.CustomObjectsApi(), (claim.namespace, "resourceclaims", claim.name)
-        found: Any = objects.get_namespaced_custom_object(*GROUP, *path, _request_timeout=CALL_S)
-        if found["metadata"]["uid"] != claim.uid:
+        resource_claim: Any = objects.get_namespaced_custom_object(*GROUP, *path, _request_timeout=CALL_S)
+        if resource_claim["metadata"]["uid"] != claim.uid:
             raise LookupError(f"{claim.namespace}/{claim.name} is another claim now")
-        results = found.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
+        results = resource_claim.get("status", {}).get("allocation", {}).get("devices", {}).get("results", ())
         mine = [result for result in results if result["driver"] == self.name and result["pool"] == NODE]
-        names = {each["device"] for each in mine}
+        names = {allocated["device"] for allocated in mine}
         if not names or not names <= {device["name"] for device in self.devices()}:
             raise LookupError(f"{claim.namespace}/{claim.name} is allocated no devices that this driver has")
-        self.write_cdi(claim.uid, {name: self.prepare(found, name) for name in sorted(names)})
+        self.write_cdi(claim.uid, {name: self.prepare(resource_claim, name) for name in sorted(names)})
         return [
             pb.Device(
-                request_names=[each["request"].partition("/")[0]],
+                request_names=[allocated["request"].partition("/")[0]],
                 pool_name=NODE,
-                device_name=each["device"],
-                cdi_device_ids=[f"{self.name}/device={claim.uid}-{each['device']}"],
+                device_name=allocated["device"],
+                cdi_device_ids=[f"{self.name}/device={claim.uid}-{allocated['device']}"],
             )
-            for each in mine
+            for allocated in mine
         ]
 
     def write_cdi(self, uid: str, edits: dict[str, Object]) -> None:
@@ -109,8 +109,8 @@ class Driver(api.DRAPluginServicer, registration_api.RegistrationServicer):
 
     def publish(self, objects: client.CustomObjectsApi, selector: str) -> None:
         """Bring the node's slices in the API into line, whoever has changed or deleted them."""
-        found: Any = objects.list_cluster_custom_object(*SLICES, field_selector=selector, _request_timeout=CALL_S)
-        name, slices = f"{NODE}-{self.name}", {item["metadata"]["name"]: item for item in found["items"]}
+        slice_list: Any = objects.list_cluster_custom_object(*SLICES, field_selector=selector, _request_timeout=CALL_S)
+        name, slices = f"{NODE}-{self.name}", {item["metadata"]["name"]: item for item in slice_list["items"]}
         newest = max((obj["spec"]["pool"]["generation"] for obj in slices.values()), default=0)
         current = slices.pop(name, None)
         for other in slices:  # what an earlier version of this driver published

@@ -35,15 +35,15 @@ class Plugin(api.DevicePluginServicer):
         """Send the whole list now and on each change. The end of this stream means that the plugin is gone."""
         sent = None
         while context.is_active() and not ended.is_set():
-            found = pb.ListAndWatchResponse(devices=self.devices())
-            if found != sent:
-                yield found
-                sent = found
+            response = pb.ListAndWatchResponse(devices=self.devices())
+            if response != sent:
+                yield response
+                sent = response
             ended.wait(POLL_S)
 
     def Allocate(self, request: pb.AllocateRequest, context: grpc.ServicerContext) -> pb.AllocateResponse:
         """Answer for each container. A device that does not exist fails the call, and so the pod."""
-        asked = [each.devices_ids for each in request.container_requests]
+        asked = [container.devices_ids for container in request.container_requests]
         if unknown := {id for ids in asked for id in ids} - {device.ID for device in self.devices()}:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"there is no device {min(unknown)}")
         return pb.AllocateResponse(container_responses=[self.allocate(ids) for ids in asked])
@@ -71,8 +71,8 @@ class Plugin(api.DevicePluginServicer):
         server, registered = grpc.server(ThreadPoolExecutor()), (0, 0)
         while not ended.wait(POLL_S):
             try:
-                found = (DIRECTORY / "kubelet.sock").stat()
-                if (now := (found.st_ino, found.st_ctime_ns)) != registered:
+                stat = (DIRECTORY / "kubelet.sock").stat()
+                if (now := (stat.st_ino, stat.st_ctime_ns)) != registered:
                     server.stop(0).wait()
                     server = self.serve(socket)
                     self.register(socket.name)

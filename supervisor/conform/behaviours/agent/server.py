@@ -195,13 +195,13 @@ async def _survives(stage: AgentStage, code: str) -> None:
         await stage.server.start()
     await stage.returns("with broken streams,", since)
     await asyncio.sleep(FAILING_S)
-    made = len(stage.calls(since))
+    calls = len(stage.calls(since))
     stage.check_runs()
     again = time.monotonic()
     stage.server.failing = ""
     await stage.returns(f"after calls that were answered with {code},", again)
-    if made > MOST:
-        raise Failed(f"it made {made} calls within {FAILING_S:g} s that were answered with {code}")
+    if calls > MOST:
+        raise Failed(f"it made {calls} calls within {FAILING_S:g} s that were answered with {code}")
 
 
 @run(

@@ -86,8 +86,8 @@ async def opaque_config(driver: DriverPeer) -> None:
     opaque = {"driver": "other.nodeplane.example", "parameters": PARAMETERS}
     claim = await driver.objects.create_claim([offered.result()], [{"source": "FromClass", "opaque": opaque}])
     try:
-        if (found := [key_of(device) for device in await driver.prepared(claim)]) != keys([offered]):
-            raise Failed(f"{offered.name} was allocated with a configuration of another driver, the answer has {found}")
+        if (ids := [key_of(device) for device in await driver.prepared(claim)]) != keys([offered]):
+            raise Failed(f"{offered.name} was allocated with a configuration of another driver, the answer has {ids}")
     finally:
         await driver.drop(claim)
 
@@ -107,8 +107,8 @@ async def other_drivers(driver: DriverPeer) -> None:
     offered = driver.offered()[0]
     claim = await driver.objects.create_claim([FOREIGN, offered.result()])
     try:
-        if (found := [key_of(device) for device in await driver.prepared(claim)]) != keys([offered]):
-            raise Failed(f"{offered.name} was allocated beside a device of another driver, the answer has {found}")
+        if (ids := [key_of(device) for device in await driver.prepared(claim)]) != keys([offered]):
+            raise Failed(f"{offered.name} was allocated beside a device of another driver, the answer has {ids}")
     finally:
         await driver.drop(claim)
 
@@ -255,16 +255,16 @@ POLL_S = 0.2
 )
 async def binding_conditions(driver: DriverPeer) -> None:
     """Allocate such a device, and wait."""
-    found = [offered for offered in driver.offered() if offered.device.get("bindingConditions")][:1]
-    if not found:
+    chosen = [offered for offered in driver.offered() if offered.device.get("bindingConditions")][:1]
+    if not chosen:
         raise NotApplicable("no device has bindingConditions")
-    wanted = set(found[0].device["bindingConditions"])
+    wanted = set(chosen[0].device["bindingConditions"])
     seconds = driver.timeout * START_FACTOR
-    async with driver.claim(found) as claim:
+    async with driver.claim(chosen) as claim:
         deadline = time.monotonic() + seconds
         while missing := wanted - _true(await driver.objects.ask("GET", f"{CLAIMS}/{claim.name}")):
             if time.monotonic() > deadline:
-                raise Failed(f"{min(missing)} of {found[0].name} was not True within {seconds:g} s")
+                raise Failed(f"{min(missing)} of {chosen[0].name} was not True within {seconds:g} s")
             await asyncio.sleep(POLL_S)
 
 
@@ -301,8 +301,8 @@ async def claim_status(driver: DriverPeer) -> None:
 
 
 async def _status(driver: DriverPeer, claim: DriverClaim) -> Object:
-    found: Object = (await driver.objects.read(claim.name)).get("status") or {}
-    return {name: found.get(name) for name in FIELDS}
+    status: Object = (await driver.objects.read(claim.name)).get("status") or {}
+    return {name: status.get(name) for name in FIELDS}
 
 
 def _same(before: Object, after: Object, when: str) -> None:

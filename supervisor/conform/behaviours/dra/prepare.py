@@ -27,8 +27,8 @@ async def prepare_one(driver: DriverPeer) -> None:
         async with driver.claim([offered]) as claim:
             devices = await driver.prepared(claim)
             if [key_of(device) for device in devices] != keys([offered]):
-                found = ", ".join("/".join(key_of(device)) for device in devices) or "none"
-                raise Failed(f"{offered.pool}/{offered.name} was allocated, the answer has {found}")
+                device_names = ", ".join("/".join(key_of(device)) for device in devices) or "none"
+                raise Failed(f"{offered.pool}/{offered.name} was allocated, the answer has {device_names}")
             if (names := list(devices[0].request_names)) != [REQUEST]:
                 raise Failed(f"the request is called {REQUEST}, request_names of {offered.name} is {names}")
 
@@ -255,7 +255,7 @@ async def reallocated(driver: DriverPeer) -> None:
         await driver.unprepared(claim)
         await driver.objects.deallocate(claim.name)
         await driver.objects.allocate(claim.name, [second.result()])
-        found = [key_of(device) for device in await driver.prepared(claim)]
-        if found != keys([second]):
-            names = ", ".join(map("/".join, found)) or "none"
+        ids = [key_of(device) for device in await driver.prepared(claim)]
+        if ids != keys([second]):
+            names = ", ".join(map("/".join, ids)) or "none"
             raise Failed(f"the claim had {first.name}, and was allocated {second.name} later; the answer has {names}")

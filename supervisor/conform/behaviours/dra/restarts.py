@@ -144,8 +144,8 @@ async def names_stay(stage: DriverStage) -> None:
     drivers = await stage.drivers()
     before = {driver.name: names_of(driver.pools) for driver in drivers}
     await stage.program.terminate(stage.timeout)
-    for each in (published for driver in drivers for pool in driver.pools for published in pool.slices):
-        await stage.objects.delete(f"{PATH}/{each['metadata']['name']}")
+    for resource_slice in (published for driver in drivers for pool in driver.pools for published in pool.slices):
+        await stage.objects.delete(f"{PATH}/{resource_slice['metadata']['name']}")
     await stage.restart_program()
     for driver in await stage.serve_started():
         if gone := before[driver.name] - names_of(driver.pools):

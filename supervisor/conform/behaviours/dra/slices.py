@@ -73,8 +73,8 @@ OTHERS = ("allNodes", "nodeSelector", "perDeviceNodeSelection")
 )
 async def node_name(driver: DriverPeer) -> None:
     """Look at the newest slices."""
-    for each in (published for pool in driver.pools for published in pool.slices):
-        spec, name = each["spec"], each["metadata"]["name"]
+    for resource_slice in (published for pool in driver.pools for published in pool.slices):
+        spec, name = resource_slice["spec"], resource_slice["metadata"]["name"]
         if not any(spec.get(other) for other in OTHERS) and spec.get("nodeName") != driver.objects.node:
             raise Failed(f"slice {name} has nodeName {spec.get('nodeName')!r}, the node is {driver.objects.node}")
 
@@ -158,12 +158,12 @@ async def slices_of_others(stage: DriverStage) -> None:
         written = await stage.objects.ask("POST", PATH, body)
         try:
             await asyncio.sleep(WATCHED_S)
-            found = {obj["metadata"]["name"]: obj for obj in await stage.objects.slices(driver.name)}
+            slices = {obj["metadata"]["name"]: obj for obj in await stage.objects.slices(driver.name)}
         finally:
             await stage.objects.delete(f"{PATH}/{name}")
-        if name not in found:
+        if name not in slices:
             raise Failed(f"the slice of the driver's instance on node {node} was deleted")
-        if found[name]["spec"] != written["spec"]:
+        if slices[name]["spec"] != written["spec"]:
             raise Failed(f"the slice of the driver's instance on node {node} was changed")
 
 
@@ -261,17 +261,17 @@ async def _instance_on(stage: DriverStage, node: str) -> AsyncIterator[Program]:
 
 
 async def _slices_of(stage: DriverStage, drivers: set[str], node: str) -> list[Object]:
-    found = [obj for driver in drivers for obj in await stage.objects.slices(driver)]
-    return [obj for obj in found if obj["spec"].get("nodeName") == node]
+    slices = [obj for driver in drivers for obj in await stage.objects.slices(driver)]
+    return [obj for obj in slices if obj["spec"].get("nodeName") == node]
 
 
 async def _pools_of(stage: DriverStage, program: Program, drivers: set[str], node: str) -> set[tuple[str, str]]:
     """Wait for pools of the node, as long as the first instance took and more; return them by driver and name."""
     deadline = time.monotonic() + LEAST_S + HEAD_START * stage.started_in
     while True:
-        found = await _slices_of(stage, drivers, node)
-        if found or not program.runs or time.monotonic() > deadline:
-            return {(obj["spec"]["driver"], obj["spec"]["pool"]["name"]) for obj in found}
+        slices = await _slices_of(stage, drivers, node)
+        if slices or not program.runs or time.monotonic() > deadline:
+            return {(obj["spec"]["driver"], obj["spec"]["pool"]["name"]) for obj in slices}
         await asyncio.sleep(POLL_S)
 
 

@@ -44,7 +44,7 @@ def destination_of(service: Service, stored: Object | None, slices: Iterable[Obj
     """Return the URL of one ready endpoint of a service. Raises WebhookFailed."""
     if stored is None:
         raise WebhookFailed(f'service "{service.name}" not found in namespace "{service.namespace}"')
-    port = next((each for each in items(stored, "spec", "ports") if each.get("port") == service.port), None)
+    port = next((declared for declared in items(stored, "spec", "ports") if declared.get("port") == service.port), None)
     if port is None:
         raise WebhookFailed(f'service "{service.name}" has no port {service.port}')
     targets = [
@@ -61,7 +61,9 @@ def destination_of(service: Service, stored: Object | None, slices: Iterable[Obj
 def _endpoints(endpoints: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
     if at(endpoints, "metadata", "labels", SERVICE_NAME_LABEL) != service:
         return
-    numbers = [each.get("port") for each in items(endpoints, "ports") if (each.get("name") or "") == (port or "")]
+    numbers = [
+        declared.get("port") for declared in items(endpoints, "ports") if (declared.get("name") or "") == (port or "")
+    ]
     number = numbers[0] if numbers else None
     if not isinstance(number, int):
         return
