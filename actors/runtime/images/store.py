@@ -159,9 +159,7 @@ class ImageStore:
         if image.id in used:
             raise ImageInUse(f'image "{reference}" is used by a container; remove its pods first')
         del self._images[image.id]
-        place = self._directory_of(image.id)
-        (place / _FILE).unlink(missing_ok=True)
-        _discard(place)
+        self._delete(image.id)
 
     def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
         from actors.runtime.images.archive import Archive, read_config  # loads tar and gzip: most runtimes never do
@@ -183,6 +181,7 @@ class ImageStore:
             (fresh / _SPOOL).unlink(missing_ok=True)
             image = Image(id, names, str(self._directory_of(id) / "root"), size, config)
             write_atomic(fresh / _FILE, msgspec.json.encode(image))
+            self._delete(id)  # what `load` skipped, since its image.json is damaged
             fresh.rename(self._directory_of(id))
             return image
         finally:
@@ -209,6 +208,11 @@ class ImageStore:
         place.mkdir(mode=_MODE, exist_ok=True)
         write_atomic(place / _FILE, msgspec.json.encode(image))
         self._images[image.id] = image
+
+    def _delete(self, id: str) -> None:
+        place = self._directory_of(id)
+        (place / _FILE).unlink(missing_ok=True)
+        _discard(place)
 
     def _directory_of(self, id: str) -> Path:
         return self._directory / id.removeprefix(_PREFIX)

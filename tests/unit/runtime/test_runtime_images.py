@@ -233,3 +233,13 @@ async def test_user_that_is_no_number_of_64_bits_does_not_hide_the_images(tmp_pa
     found.import_(images.docker_archive(tmp_path / "box.tar", config=config), "")
     listed = await ImageMethods(RuntimePods(), found, tmp_path).ListImages(pb.ListImagesRequest())
     assert [(image.username, image.HasField("uid")) for image in listed.images] == [("9" * 30, False)]
+
+
+def test_image_whose_description_is_damaged_is_imported_again(tmp_path: Path) -> None:
+    archive = images.docker_archive(tmp_path / "box.tar")
+    image = store(tmp_path).import_(archive)
+    (Path(image.root).parent / "image.json").write_text("{")
+    again = store(tmp_path)
+    assert again.all() == []
+    assert again.import_(archive) == image
+    assert store(tmp_path).all() == [image]
