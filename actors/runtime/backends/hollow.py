@@ -62,8 +62,13 @@ class HollowBackend:
 
     @contextlib.asynccontextmanager
     async def attach(self, container: Container, outputs: tuple[int, int]) -> AsyncGenerator[int, None]:
-        """Yield no descriptor: there is no input, and no output."""
-        yield -1
+        """Yield no descriptor, since there is no input; the output stays open, and empty, until the client leaves."""
+        held = [os.dup(descriptor) for descriptor in outputs]
+        try:
+            yield -1
+        finally:
+            for descriptor in held:
+                os.close(descriptor)
 
     def close_input(self, container: Container) -> None:
         """Do nothing: there is no input."""
