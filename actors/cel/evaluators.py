@@ -298,14 +298,21 @@ class Evaluators:
                 return answers, running
             except EvaluatorDied:
                 deaths += self._buried(running, work.owner)
-                running = self._idle.pop() if self._idle else self._forked()
                 asyncio.get_running_loop().call_soon(self.refill)
+                running = self._next()
             except BaseException:  # cancelled: answers that nobody waits for are still to come
                 self._forget(running)
                 raise
         text = "the expression was not evaluated: its evaluation was ended again and again"
         rest = [encode(WorkerFault("ended", text, 1.0))] * (len(work.questions) - len(answers))
         return answers + rest, running
+
+    def _next(self) -> Running:
+        """Raises ResourceExhausted."""
+        try:
+            return self._idle.pop() if self._idle else self._forked()
+        except OSError as error:
+            raise ResourceExhausted(f"no evaluator can be forked: {error.strerror}") from None
 
     def _buried(self, running: Running, owner: str) -> bool:
         """Return True if the work may be to blame."""

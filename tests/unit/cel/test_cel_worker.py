@@ -26,6 +26,7 @@ from actors.cel.evaluators import (
     QUEUED_PER_OWNER,
     READY,
     Death,
+    EvaluatorDied,
     Evaluators,
     Quarantine,
     Turns,
@@ -33,6 +34,7 @@ from actors.cel.evaluators import (
 from actors.scheduler.claims.device_fit import DeviceFit, SearchTakesLong
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.views import NodeView
+from protocols.bus import ResourceExhausted
 from protocols.cel.programs import SelectorProgram, compiled
 from protocols.cel.text.source import CompileError
 from protocols.cel.worker import asking, client, sandbox
@@ -166,6 +168,21 @@ async def test_work_that_is_cancelled_while_it_waits_gives_its_owner_no_second_t
     await asyncio.sleep(0.01)
     assert len(begun) == 1
     await cancel(*tasks)
+
+
+async def test_work_whose_next_evaluator_cannot_be_forked_is_refused_and_more_are_forked_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Evaluators, "_forked", Mock(side_effect=BlockingIOError(errno.EAGAIN, "no process")))
+    monkeypatch.setattr(Evaluators, "_buried", Mock(return_value=False))
+    refill = Mock()
+    monkeypatch.setattr(Evaluators, "refill", refill)
+    evaluators = Evaluators(logging.getLogger("test"), lambda death: None)
+    evaluators._idle = [Mock(send=Mock(side_effect=EvaluatorDied("the evaluator ended")))]
+    with pytest.raises(ResourceExhausted, match="no evaluator can be forked: no process"):
+        await evaluators.run(Work((TRUE.encode(),), "o"))
+    await asyncio.sleep(0)
+    refill.assert_called_once_with()
 
 
 # evaluators: real processes
