@@ -99,6 +99,7 @@ class Collector:
         except BusError:
             return None
         if not query.pod and not query.text:
+            self._positions.pop(name, None)  # those that no longer answer come first
             self._positions[name] = SpanQuery(epoch=batch.epoch, after=batch.position)
         return batch
 

@@ -80,6 +80,21 @@ async def test_news_are_read_once_and_those_that_were_dropped_are_counted(machin
     assert await reader.recorded() == {"devices": 10}
 
 
+async def test_position_that_is_dropped_is_of_a_process_that_no_longer_answers(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "MOST_INSTANCES", 2)
+    await machine.process("devices", recorder(made(POD, "admit", 1)))
+    reader = Collector(await machine.process(""))
+    seen = [span.name for span in (await reader.news()).spans]
+    for name in ("cel-1", "cel-2", "cel-3"):
+        worker = await machine.process(name, recorder(made(POD, name, 2)))
+        seen += [span.name for span in (await reader.news()).spans]
+        await worker.close()
+    seen += [span.name for span in (await reader.news()).spans]
+    assert seen == ["admit", "cel-1", "cel-2", "cel-3"]
+
+
 async def test_instances_are_names_that_a_process_holds(machine: Machine) -> None:
     devices = await machine.process("devices")
     await machine.process("pleg")
