@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import msgspec
 
-from protocols.bus import Bus, BusError, Unavailable
+from protocols.bus import Bus, BusError, DeadlineExceeded, Unavailable
 from protocols.messages.calls import CALLS, CallRecord, CallsReply, CallsRequest
 from protocols.messages.devices import OWNER
 from supervisor.base.errors import NotRunning, SupervisorError
@@ -67,7 +67,7 @@ class CallReader:
     async def follow(self) -> AsyncIterator[CallBatch]:
         """Yield batches, forever: when calls end, and at least once a second.
 
-        Goes on when the device manager restarts; raises SupervisorError if it rejects the request.
+        Goes on when the device manager restarts or hangs; raises SupervisorError if it rejects the request.
         """
         while True:
             try:
@@ -94,7 +94,7 @@ class CallReader:
         )
         try:
             return await self._bus.call(OWNER, CALLS, request, CallsReply, timeout=TIMEOUT_S + wait)
-        except Unavailable:
+        except (Unavailable, DeadlineExceeded):
             raise NotRunning("the device manager does not answer; see `nodeplane status`") from None
         except BusError as error:
             raise SupervisorError(str(error)) from None

@@ -3,6 +3,7 @@
 import asyncio
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import cast
 
 import msgspec
 import pytest
@@ -16,12 +17,14 @@ from actors.devices.calls.outcomes import allocated, preference_outcome
 from actors.devices.calls.ring import CALL_BYTES, CALLS, MAX_PEERS, REPORT_BYTES, REPORTS, Rings
 from actors.devices.model.errors import PluginFailed, TooManyFollowers
 from actors.devices.plugins.plugin import MAX_WORD, devices_of
+from protocols.bus import Bus, DeadlineExceeded
 from protocols.lifecycle.devices.types import PluginDevice
-from protocols.messages.calls import HIDDEN, CallRecord, CallsRequest
+from protocols.messages.calls import HIDDEN, CallRecord, CallsReply, CallsRequest
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.plugins import ALLOCATE, LIST_AND_WATCH, REGISTER
 from protocols.wire.rendering import MAX_CHARACTERS, MAX_ITEMS, Renderer, reveal
-from supervisor.calls.client import CallBatch
+from supervisor.calls import client
+from supervisor.calls.client import CallBatch, CallReader
 from supervisor.calls.command import FollowPrinter
 from supervisor.calls.repeats import REPEAT_S, RepeatFilter
 from supervisor.calls.text import record_lines
@@ -303,3 +306,22 @@ def test_json_has_the_time_with_its_zone(capsys: pytest.CaptureFixture[str]) -> 
     shown = msgspec.json.decode(capsys.readouterr().out)
     assert datetime.fromisoformat(shown["time"]) == datetime(2026, 1, 1, 0, 0, 0, 123_000, UTC)
     assert (shown["peer"], shown["number"]) == (GPU, 1)
+
+
+class HungOnce:
+    """A bus on which the device manager does not answer the first request."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def call(self, *_: object, **__: object) -> CallsReply:
+        self.calls += 1
+        if self.calls == 1:
+            raise DeadlineExceeded("no answer in 11 s")
+        return CallsReply(1, 7)
+
+
+async def test_follower_waits_for_a_device_manager_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "RECONNECT_S", 0.0)
+    batches = CallReader(cast(Bus, HungOnce())).follow()
+    assert await anext(batches) == CallBatch((), ())
