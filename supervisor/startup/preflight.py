@@ -62,6 +62,8 @@ def check(what: NodeConfig, own_id: str) -> str:
         ) from None
     except (OSError, http.client.HTTPException, ValueError) as error:
         return _away(what, error)
+    except (AttributeError, KeyError, TypeError):  # a field of another type, or a time without a zone
+        return f"the API at {what.server} does not answer as Kubernetes does; the node waits for it"
 
 
 def _away(what: NodeConfig, error: Exception) -> str:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -145,6 +146,18 @@ def test_join_name_renewed_by_other_is_taken(theirs: str, age: float, taken: boo
 def test_join_name_never_renewed_is_free() -> None:
     assert preflight.in_use({}, {}, "", NOW) == ""
     assert preflight.in_use({"metadata": {"uid": "u"}}, {"spec": {"renewTime": "soon"}}, "", NOW) == ""
+
+
+@pytest.mark.parametrize(
+    "body", [{"status": "Success"}, {"status": {"addresses": [{"type": "InternalIP"}]}, "metadata": {"uid": "u"}}]
+)
+def test_join_api_that_answers_otherwise_waits(monkeypatch: pytest.MonkeyPatch, body: dict[str, Any]) -> None:
+    monkeypatch.setattr(preflight, "_tls", lambda *_: None)
+    answered = {**body, "spec": {"renewTime": NOW.isoformat()}}
+    monkeypatch.setattr(preflight, "_call", lambda *_: preflight._ApiAnswer(200, answered, NOW))
+    assert preflight.check(made(), "") == (
+        "the API at https://10.0.0.1:6443 does not answer as Kubernetes does; the node waits for it"
+    )
 
 
 def test_root_with_node_config_is_a_node(root: Path) -> None:
