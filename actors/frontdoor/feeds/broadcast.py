@@ -208,7 +208,8 @@ async def serve_watch(watcher: Watcher, output: WatchOutput) -> None:
     try:
         await watcher.wait_finished(writing)
         if not writing.done():
-            output.on_too_slow()
+            if isinstance(watcher.ended, WatcherTooSlow):
+                output.on_too_slow()
             await asyncio.wait([writing], timeout=output.drain_timeout_s)
     finally:
         writing.cancel()

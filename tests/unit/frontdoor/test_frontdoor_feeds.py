@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from actors.frontdoor.feeds.allocatable_feed import AllocatableFeed
-from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, parse_revision
+from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers, WatchOutput, parse_revision, serve_watch
 from actors.frontdoor.feeds.encoding import pod
 from actors.frontdoor.feeds.pod_feed import PodFeed
 from actors.frontdoor.pod_resources_api import Watch, WatchRequest, parse_watch_request
@@ -21,6 +22,7 @@ from actors.frontdoor.serving.listener import UNKNOWN_PEER
 from actors.frontdoor.serving.metrics import FrontDoorMetrics
 from actors.frontdoor.serving.quota import WatchQuota
 from protocols.bus import Event, Op
+from protocols.errors import NodeplaneError
 from protocols.messages.devices import (
     MARK_SHIFT,
     AllocatedDevice,
@@ -265,6 +267,16 @@ def test_watchers_full_queue_or_stop_ends_watch() -> None:
     fresh = watchers.open()
     watchers.end_all()
     assert isinstance(fresh.ended, Stopping)
+
+
+@pytest.mark.parametrize(("error", "counted"), [(WatcherTooSlow("1 event behind"), 1), (Stopping("stopping"), 0)])
+async def test_watch_ended_by_a_stop_is_not_counted_as_too_slow(error: NodeplaneError, counted: int) -> None:
+    watcher, too_slow = Watchers(1, WatchQuota(2)).open(), Mock()
+    watcher.end(error)
+    output = WatchOutput(Mock(), (), lambda event: event.message, 1.0, too_slow)
+    with pytest.raises(type(error)):
+        await serve_watch(watcher, output)
+    assert too_slow.call_count == counted
 
 
 def test_fair_limiter_single_client_has_whole_rate() -> None:
