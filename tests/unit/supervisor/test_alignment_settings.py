@@ -82,6 +82,8 @@ def test_without_a_list_the_amounts_count() -> None:
         ("--reserved-memory=memory=1Gi", "is no NODE:TYPE=SIZE"),
         ("--reserved-memory=0:memory=1Gi --reserved-memory=0:memory=2Gi", "names a node twice"),
         ("--reserved-memory=x:memory=1Gi", "nodes are numbers"),
+        ("--reserved-memory=²:memory=1Gi", "nodes are numbers"),
+        ("--topology-manager-policy-options=max-allowable-numa-nodes=²", "is no number of 8 or more"),
         ("--reserved-memory=0:swap=1Gi", "has no type 'swap'"),
         ("--reserved-memory=0:memory=lots", "is no amount"),
         ("--reserved-memory=0:memory=-1Gi", "is no amount"),
