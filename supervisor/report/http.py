@@ -37,7 +37,8 @@ def healthz_answer(path: str, query: str, serving: Mapping[str, bool]) -> tuple[
     if wanted:
         parts = {wanted: parts[wanted]}
     if all(parts.values()):
-        return 200, _health_list(parts, "passed") if "verbose" in query.split("&") else "ok\n"
+        verbose = any(part.partition("=")[0] == "verbose" for part in query.split("&"))
+        return 200, _health_list(parts, "passed") if verbose else "ok\n"
     return 500, _health_list(parts, "failed")
 
 

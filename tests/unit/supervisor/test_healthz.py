@@ -13,6 +13,7 @@ ILL = {"store": True, "devices": False}
     [
         ("/healthz", "", WELL, (200, "ok\n")),
         ("/healthz", "verbose", WELL, (200, "[+]store ok\n[+]device-plugin ok\nhealthz check passed\n")),
+        ("/healthz/store", "verbose=true", WELL, (200, "[+]store ok\nhealthz check passed\n")),
         ("/healthz", "", ILL, (500, "[+]store ok\n[-]device-plugin failed\nhealthz check failed\n")),
         ("/healthz/store", "", ILL, (200, "ok\n")),
         ("/healthz/device-plugin", "", ILL, (500, "[-]device-plugin failed\nhealthz check failed\n")),
