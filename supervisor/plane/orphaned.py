@@ -37,7 +37,7 @@ def take_over(where: Layout) -> None:
             command, stdout=subprocess.PIPE, stderr=errors, env=environment(), start_new_session=True
         )
     with process.stdout as report:  # type: ignore[union-attr]  # a pipe
-        if not report.read().startswith(READY):
+        if READY not in report.readlines():  # after lines about what a slow start waits for
             raise SupervisorError(f"containers below {where.root} still run: the runtime did not start; see {log}")
 
 

@@ -1,0 +1,33 @@
+"""A supervisor that takes over containers is ready when its report says so, however long it took."""
+
+import io
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from protocols.process.layout import layout
+from supervisor.base.errors import SupervisorError
+from supervisor.plane import orphaned
+from supervisor.report.console import FAILED, READY, WAITING
+
+
+@pytest.mark.parametrize(
+    ("report", "taken"),
+    [
+        (READY + b"text", True),
+        (WAITING + b"still waiting; runtime\n" + READY + b"text", True),
+        (WAITING + b"still waiting; runtime\n" + FAILED + b"reason", False),
+        (b"", False),
+    ],
+)
+def test_report_of_a_slow_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: bytes, taken: bool) -> None:
+    where = layout(str(tmp_path))
+    where.logs.mkdir(parents=True)
+    process = SimpleNamespace(stdout=io.BytesIO(report))
+    monkeypatch.setattr("subprocess.Popen", lambda *_, **__: process)
+    if taken:
+        return orphaned.take_over(where)
+    with pytest.raises(SupervisorError, match="the runtime did not start"):
+        orphaned.take_over(where)
+    return None
