@@ -153,5 +153,5 @@ def _check(endpoint: str) -> None:
     if endpoint.startswith(SOCKET):
         return
     host, _, port = endpoint.rpartition(":")
-    if not host or not port.isdigit():
+    if not host or not (port.isascii() and port.isdigit() and len(port) < 6):
         raise BadEndpoint(f"store endpoint {endpoint!r} is not host:port or unix:PATH")

@@ -136,7 +136,7 @@ def _runtime_order(args: argparse.Namespace) -> cri.ChaosRuntime:
 
 def signal_number(text: str) -> int:
     """Parse `9`, `KILL` or `SIGKILL`. Raises UsageError."""
-    if text.isdigit() and int(text) in signal.valid_signals():
+    if text.isascii() and text.isdigit() and len(text) < 3 and int(text) in signal.valid_signals():
         return int(text)
     name = text.upper()
     try:

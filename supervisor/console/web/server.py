@@ -151,7 +151,7 @@ class WebConsole:
         if self._sessions >= MAX_SESSIONS:
             return web.Response(status=429, text=FULL)
         size = request.query.get("fontsize", "")
-        shown = size if size.isdigit() and 6 <= int(size) <= 40 else "15"
+        shown = size if size in map(str, range(6, 41)) else "15"
         return web.Response(text=PAGE.format(host=request.headers["Host"], size=shown), content_type="text/html")
 
     async def _file(self, request: web.Request) -> web.Response:

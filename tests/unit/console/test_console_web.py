@@ -205,3 +205,10 @@ def test_access_of_another_port_is_another_session() -> None:
     assert one.page("localhost:1111", None, cookies) is AccessVerdict.ALLOWED
     assert two.page("localhost:2222", None, cookies) is AccessVerdict.UNKNOWN
     assert two.page("localhost:2222", None, {two.cookie: ""}) is AccessVerdict.UNKNOWN
+
+
+@pytest.mark.parametrize("size", ["²", "9" * 5000, "41", "-7", ""])
+async def test_size_of_letters_that_cannot_be_is_the_usual_one(size: str) -> None:
+    async with serving() as (server, session):
+        await status(session, server.url)
+        assert await status(session, f"{origin(server)}/?fontsize={size}") == 200

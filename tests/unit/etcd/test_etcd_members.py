@@ -7,7 +7,7 @@ import pytest
 
 from protocols.etcd.client import ask
 from protocols.etcd.errors import BadEndpoint, Compacted, Unavailable
-from protocols.etcd.members import Members, Method
+from protocols.etcd.members import Members, Method, open_channel
 from protocols.etcd.options import EtcdOptions
 from protocols.etcd.transport.connection_channel import LOST, rpc_error
 from protocols.kubeclient.election import identity
@@ -85,6 +85,12 @@ async def test_a_member_that_nobody_has_called_yet_is_connected_to_be_asked() ->
 def test_no_member_is_no_cluster() -> None:
     with pytest.raises(BadEndpoint):
         Members(EtcdOptions(endpoints=()))
+
+
+@pytest.mark.parametrize("endpoint", ["host", "host:", ":2379", "host:²", "host:123456"])
+def test_a_member_without_a_port_is_refused(endpoint: str) -> None:
+    with pytest.raises(BadEndpoint, match="is not host:port"):
+        open_channel(endpoint, EtcdOptions(endpoints=(endpoint,)), None)
 
 
 def test_a_candidate_keeps_its_name_on_its_machine() -> None:
