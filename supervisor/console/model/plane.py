@@ -176,7 +176,8 @@ class House:
         old = self.actors.get(status.instance)
         if old is None:
             return Actor(status)
-        fresh = Actor(status, old.usage, old.took_s, old.died_at, old.last_death)
+        usage = old.usage if status.pid == old.status.pid else ActorUsage(0.0, 0.0)  # that of an ended process
+        fresh = Actor(status, usage, old.took_s, old.died_at, old.last_death)
         if old.died_at is None and not fresh.serving and old.serving:
             fresh.died_at = fresh.last_death = now
         elif fresh.serving and old.died_at is not None:

@@ -60,7 +60,9 @@ class Pleg:
     def happened(self, event: PodLifecycleEvent, now: float) -> None:
         self.events.append(Seen(now, event))
         if event.type in CHANGES_STATUS:
-            self._waiting.setdefault(event.uid, now)
+            began = self._waiting.get(event.uid)
+            if began is None or now - began > STATUS_S:
+                self._waiting[event.uid] = now
 
     def status_changed(self, uid: str, now: float) -> None:
         """Note that the API's watch showed a new status of a pod."""

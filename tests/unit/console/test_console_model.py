@@ -539,3 +539,19 @@ def test_other_commands_load_neither_textual_nor_the_console() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert "textual" not in done.stdout
+
+
+def test_ended_process_leaves_no_usage_and_is_not_stopped() -> None:
+    house = House()
+    house.update(plane(actor("pleg", pid=1)), 100.0)
+    house.measured({"pleg": ActorUsage(50.0, 9.0, stopped=True)}, 101.0)
+    house.update(plane(actor("pleg", state="failed", pid=0)), 102.0)
+    assert (house.actors["pleg"].state, house.actors["pleg"].usage.cpu) == ("failed", 0.0)
+
+
+def test_event_without_a_status_does_not_hide_the_next_latency() -> None:
+    pleg = Pleg()
+    pleg.happened(PodLifecycleEvent("u", "ContainerDied", "c"), 100.0)
+    pleg.happened(PodLifecycleEvent("u", "ContainerStarted", "d"), 101.0 + STATUS_S)
+    pleg.status_changed("u", 101.5 + STATUS_S)
+    assert pleg.latency.quantile(0.99, 102.0 + STATUS_S) == pytest.approx(0.5)
