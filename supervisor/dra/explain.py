@@ -62,15 +62,20 @@ def explain(tracker: Tracker, each: Slice, device: Device) -> Explanation:
     known = [patch for patch in ranked if has_matching_names(patch.patch.filter, each.driver, each.pool, device.name)]
     verdicts = tuple([_verdict(tracker, patch, each, device) for patch in known])
     applied = [patch for patch, verdict in zip(known, verdicts, strict=True) if verdict.applies]
-    reach = device.extras.reach or each.reach
     return Explanation(
         str(DeviceId(each.driver, each.pool, device.name)),
         each.name,
-        reach.node or (EVERY if reach.everywhere else SELECTED),
+        place(each, device),
         tuple(_entries(tracker, each, device, applied)),
         verdicts,
         tuple(_turned_off(tracker.inputs.gates)),
     )
+
+
+def place(each: Slice, device: Device) -> str:
+    """Return the node that can use a device, EVERY, or SELECTED."""
+    reach = device.extras.reach or each.reach
+    return reach.node or (EVERY if reach.everywhere else SELECTED)
 
 
 def _turned_off(gates: Gates) -> Iterator[str]:

@@ -14,6 +14,7 @@ from protocols.kinds import views
 from protocols.kube.meta import key_of, namespace_of
 from protocols.kube.quantity import Quantity
 from supervisor.base.terminal import Table
+from supervisor.dra.explain import place
 
 
 class CapacityUse(msgspec.Struct, frozen=True):
@@ -59,8 +60,7 @@ def shared_devices(slices: Iterable[Slice], objects: Iterable[Any]) -> list[Shar
             if device.extras.shared:
                 id = DeviceId(published.driver, published.pool, device.name)
                 use = tuple(capacity_use(device.capacity, held.consumed(id) or {}))
-                node = (device.extras.reach or published.reach).node or "*"
-                devices.append(SharedDevice(str(id), node, use, tuple(shares.get(id, ()))))
+                devices.append(SharedDevice(str(id), place(published, device), use, tuple(shares.get(id, ()))))
     return sorted(devices, key=lambda each: each.device)
 
 
@@ -92,10 +92,10 @@ def shares_table(found: Iterable[SharedDevice]) -> Table:
 def _rows(each: SharedDevice) -> Iterator[tuple[str, ...]]:
     """A device has as many lines as it has shares or capacities, whichever are more."""
     for at in range(max(1, len(each.capacity), len(each.shares))):
-        place = (each.device, each.node) if at == 0 else ("", "")
+        first = (each.device, each.node) if at == 0 else ("", "")
         use = each.capacity[at] if at < len(each.capacity) else None
         share = each.shares[at] if at < len(each.shares) else None
-        yield (*place, *((use.name, use.used, use.total) if use else ("", "", "")), *_share_cells(share))
+        yield (*first, *((use.name, use.used, use.total) if use else ("", "", "")), *_share_cells(share))
 
 
 def _share_cells(share: Share | None) -> tuple[str, ...]:

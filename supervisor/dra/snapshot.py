@@ -23,7 +23,7 @@ from protocols.dra.types import DeviceId, ObjectUnreadable, Slice
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object
 from supervisor.base.errors import UsageError
-from supervisor.dra.explain import Explanation, explain, published
+from supervisor.dra.explain import Explanation, explain, place, published
 from supervisor.dra.shares import CapacityUse, capacity_use
 
 KINDS = ("ResourceSlice", "ResourceSlicePatch", "DeviceTaintRule", "DeviceClass")
@@ -73,7 +73,7 @@ class DeviceSnapshot:
             device = pool_slice.devices[at]
             id = str(DeviceId(pool_slice.driver, pool_slice.pool, device.name))
             entries = tuple(published(pool_slice, device))
-            explanations.append(Explanation(id, pool_slice.name, pool_slice.reach.node or "*", entries, ()))
+            explanations.append(Explanation(id, pool_slice.name, place(pool_slice, device), entries, ()))
         return explanations
 
     def faults(self) -> list[PatchFaultReport]:

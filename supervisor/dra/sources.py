@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -67,7 +67,8 @@ def _items(path: str, obj: Any) -> list[Object]:
         raise UsageError(f"{path} holds something that is no object: {str(obj)[:60]!r}")
     version = str(obj.get("apiVersion") or "")
     if str(obj.get("kind") or "").endswith("List") and isinstance(obj.get("items"), list):
-        return [each for item in obj["items"] for each in _items(path, {"apiVersion": version, **item})]
+        typed = [{"apiVersion": version, **item} if isinstance(item, dict) else item for item in obj["items"]]
+        return [each for item in typed for each in _items(path, item)]
     if version.startswith(GROUP) and version.removeprefix(GROUP) not in VERSIONS:
         raise UsageError(f"{path}: {version} is not read from files; `kubectl convert` or `kubectl get` gives it as v1")
     return [as_v1(obj) if obj.get("kind") in KINDS else obj]
@@ -90,6 +91,8 @@ def _plain(value: Any) -> Any:
     if isinstance(value, datetime):
         moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
         return format_time(moment.timestamp())
+    if isinstance(value, date):
+        return value.isoformat()
     return value
 
 

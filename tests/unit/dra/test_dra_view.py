@@ -11,6 +11,7 @@ from protocols.dra.versions import flat_requests, wrapped_devices
 from protocols.kube.meta import Object
 from protocols.process.layout import layout
 from protocols.process.settings import save_settings
+from supervisor.base.errors import UsageError
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
 from supervisor.cli.main import main
@@ -293,3 +294,38 @@ def test_older_versions_say_the_same(capsys: pytest.CaptureFixture[str], tmp_pat
             for slices, claim in (files, (SLICES, CLAIM))
         )
         assert new == known
+
+
+def test_list_with_something_that_is_no_object_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "list.yaml"
+    path.write_text("kind: List\napiVersion: v1\nitems: [7]\n")
+    with pytest.raises(UsageError, match="no object: '7'"):
+        read_objects([str(path)])
+
+
+def test_unquoted_date_is_a_string_as_kubectl_reads_it(tmp_path: Path) -> None:
+    path = tmp_path / "slice.yaml"
+    path.write_text("kind: Other\nvalue: 2026-11-30\n")
+    assert read_objects([str(path)])[0]["value"] == "2026-11-30"
+
+
+def test_published_view_names_the_node_of_each_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    selector = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
+    spec = {
+        "driver": "gpu.example.com",
+        "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+        "perDeviceNodeSelection": True,
+        "devices": [
+            {"name": "a", "nodeName": "node-a"},
+            {"name": "b", "allNodes": True},
+            {"name": "c", "nodeSelector": selector},
+        ],
+    }
+    path = tmp_path / "slices.json"
+    path.write_text(
+        json.dumps(
+            {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec}
+        )
+    )
+    found = words(devices(capsys, "--slices", str(path), "--published"))
+    assert [row[1] for row in found[1:]] == ["node-a", "*", "(selector)"]
