@@ -135,7 +135,7 @@ async def _logs(sources: Sources, pod: views.Pod) -> dict[str, tuple[str, ...]]:
         if container.ended or container.last or (container.running and not container.ready)
     ]
     for container in ended[:LOGS]:
-        previous = not container.ended and not container.running
+        previous = not container.ended and (not container.running or container.ready)
         try:
             text = await sources.log(pod, container.name, previous)
         except ApiError:  # it has no log, or none any more

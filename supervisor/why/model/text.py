@@ -41,7 +41,9 @@ def span_text(seconds: float) -> str:
 
 
 def ago(seconds: float, now: float) -> str:
-    """Return a time and how long ago it was."""
+    """Return a time and how long ago it was; 0 is one that nobody reported."""
+    if not seconds:
+        return "an unknown time"
     return f"{at(seconds)} ({span_text(now - seconds)} ago)"
 
 

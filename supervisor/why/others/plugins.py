@@ -150,7 +150,7 @@ def odd_words(found: PluginEvidence) -> dict[str, str]:
     """Return the devices whose last reported health is no word of the protocol, as the lists' records show them."""
     words: dict[str, str] = {}
     for call in found.calls:
-        if call.method == REGISTER:
+        if call.method == REGISTER and call.status == "OK":  # after a rejected one the plugin before it serves on
             words.clear()
         if call.method == LIST:
             for device in _changes(call):

@@ -82,7 +82,7 @@ def _killed_by(found: PodEvidence, container: ContainerView, run: ContainerEnd) 
                     for event in found.events):  # fmt: skip
         return f"the node ended it since its postStart hook ({hook}) failed"
     for event in reversed(found.events):
-        if event.reason == "Killing" and container.name in event.message and "probe" in event.message:
+        if event.reason == "Killing" and container.name in event.message.split() and "probe" in event.message:
             answer = next(
                 (_answer(reported.message) for reported in reversed(found.events) if reported.reason == "Unhealthy"), ""
             )

@@ -172,3 +172,10 @@ def test_node_names_the_condition_and_the_process() -> None:
     full = {**others[0], "status": "True", "reason": "KubeletHasDiskPressure", "message": "disk"}
     node = {**found.node, "status": {**found.node["status"], "conditions": [ready, full]}}
     check(diagnose_node(msgspec.structs.replace(found, node=node)), "under pressure", ["KubeletHasDiskPressure"])
+
+
+def test_rejected_register_leaves_the_words_of_the_plugin_that_serves() -> None:
+    found = recorded("plugin-odd-health", PluginEvidence)
+    again = CallRecord(found.resource, "Register", int(NOW * 1e9), status="INVALID_ARGUMENT", error="bad version")
+    found = msgspec.structs.replace(found, calls=(*found.calls, again))
+    check(diagnose_plugin(found), "odd health", ["'healthy'", "for device gpu-2"])

@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,9 +10,12 @@ import pytest
 from protocols.kube.times import time_or
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
+from supervisor.why.gather import pod as gather
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis, PluginEvidence, PodEvidence
 from supervisor.why.pods.diagnose import diagnose_pod
+from supervisor.why.pods.running import how
+from supervisor.why.pods.view import ContainerEnd, containers
 
 RECORDED = Path(__file__).parents[2] / "support" / "why"
 
@@ -261,3 +265,46 @@ def test_failure_before_the_containers_is_that_of_its_event(reason: str, state: 
     assert advice in failing.advice[0]
     old = msgspec.structs.replace(event, at=found.now - 3600)
     assert diagnose_pod(msgspec.structs.replace(found, events=(old,))).state == "starting"
+
+
+def test_end_without_a_time_is_at_an_unknown_time() -> None:
+    assert how(ContainerEnd(137, "ContainerStatusUnknown", "", 0.0, 0.0), 1_800_000_000.0) == (
+        "ended with exit code 137 (SIGKILL) as ContainerStatusUnknown at an unknown time"
+    )
+
+
+def test_probe_of_a_container_whose_name_begins_the_same_ends_no_other() -> None:
+    found = recorded("restarted")
+    (name,) = (container.name for container in containers(found.pod or {}))
+    killed = f"Container {name} failed liveness probe"
+    other = tuple(
+        msgspec.structs.replace(
+            event, message=event.message.replace(killed, f"Container {name}-proxy failed liveness probe")
+        )
+        for event in found.events
+    )
+    assert other != found.events
+    assert "the node ended it" in diagnose_pod(found).reason
+    assert "the node ended it" not in diagnose_pod(msgspec.structs.replace(found, events=other)).reason
+
+
+async def test_log_of_a_container_that_runs_again_is_that_of_its_last_run() -> None:
+    asked = []
+
+    class Logs:
+        async def log(self, pod: object, container: str, previous: bool) -> str:
+            asked.append((container, previous))
+            return ""
+
+    statuses = [
+        {"name": "again", "ready": True, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
+         "lastState": {"terminated": {"exitCode": 1}}},
+        {"name": "unready", "ready": False, "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}},
+    ]  # fmt: skip
+    pod: Any = {
+        "spec": {"containers": [{"name": "again"}, {"name": "unready"}]},
+        "status": {"containerStatuses": statuses},
+    }
+    logs: Any = Logs()
+    await gather._logs(logs, pod)
+    assert asked == [("again", True), ("unready", False)]
