@@ -7,6 +7,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.screen import Screen
 from textual.widgets import Footer, Static
+from textual.worker import Worker
 
 from supervisor.console.drawing.text import Line
 from supervisor.console.widgets.dialogs import Help, keys_of
@@ -31,6 +32,7 @@ class DetailScreen(Screen[None]):
         super().__init__()
         self.whole = False
         """True while one part of the page is shown in full, without the others."""
+        self._reading: Worker[None] | None = None
 
     @property
     def host(self) -> Host:
@@ -43,8 +45,8 @@ class DetailScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.refresh_world()
-        self.run_worker(self._read(), exit_on_error=False)
-        self.set_interval(self.READ_S, self._read_again)
+        self._read_again()
+        self.set_interval(self.READ_S, self._read_next)
 
     def refresh_world(self, force: bool = False) -> None:
         if self.is_mounted:
@@ -76,8 +78,14 @@ class DetailScreen(Screen[None]):
     def action_help(self) -> None:
         self.app.push_screen(Help(self.KIND, self.ABOUT, keys_of(self, ())))
 
+    def _read_next(self) -> None:
+        """Read again, unless a reading that takes longer than READ_S is in progress: it would never end."""
+        if self._reading is None or self._reading.is_finished:
+            self._read_again()
+
     def _read_again(self) -> None:
-        self.run_worker(self._read(), exclusive=True, exit_on_error=False)
+        """Read again at once; a reading in progress is given up."""
+        self._reading = self.run_worker(self._read(), exclusive=True, exit_on_error=False)
 
     async def _read(self) -> None:
         await self.read()

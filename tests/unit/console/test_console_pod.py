@@ -6,15 +6,17 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from textual.app import App
 from textual.geometry import Size
 
 from protocols.kubeclient.exec import CommandFailed
 from protocols.trace import Row
 from supervisor.console.drawing import trace
-from supervisor.console.drawing.text import Part
+from supervisor.console.drawing.text import Line, Part
 from supervisor.console.model.execution import Execution
 from supervisor.console.model.pods import pod_of
 from supervisor.console.screens import pod as page_of_pod
+from supervisor.console.screens.detail import DetailScreen
 from supervisor.console.screens.pod import PodScreen
 
 CRASHED = {"exitCode": 3, "reason": "Error", "message": "no licence", "finishedAt": "2026-01-01T00:00:00Z"}
@@ -139,3 +141,34 @@ async def test_command_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(page_of_pod, "EXEC_S", 0.01)
     assert "not ended in 0.01 s: disconnected" in await executed(monkeypatch, "sleep", run)
     assert closed == ["yes", "sleep"]
+
+
+async def test_reading_that_takes_longer_than_its_period_is_shown() -> None:
+    began, ready = [], asyncio.Event()
+
+    class Slow(DetailScreen):
+        READ_S = 3600.0
+        text = "reading"
+
+        def lines(self) -> list[Line]:
+            return [[Part(self.text)]]
+
+        async def read(self) -> None:
+            began.append(self.text)
+            await ready.wait()
+            self.text = "done"
+
+    page = Slow()
+    app: App[None] = App()
+    async with app.run_test() as pilot:
+        await app.push_screen(page)
+        await pilot.pause()
+        for _ in range(3):
+            page._read_next()
+            await pilot.pause()
+        ready.set()
+        await app.workers.wait_for_complete()
+        assert (page.text, began) == ("done", ["reading"])
+        page._read_next()
+        await app.workers.wait_for_complete()
+        assert began == ["reading", "done"]
