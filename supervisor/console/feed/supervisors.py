@@ -33,6 +33,7 @@ class Supervisors:
         """Follow the status until cancelled."""
         try:
             while True:
+                self._wake.clear()  # what happens from now on is not in this status
                 await self._update()
                 await self._pause()
         finally:
@@ -78,7 +79,6 @@ class Supervisors:
         else:
             self._unsettled_at = self._unsettled_at or now
         busy = self._unsettled_at and now - self._unsettled_at < UNSETTLED_MOST_S
-        self._wake.clear()
         try:
             await asyncio.wait_for(self._wake.wait(), UNSETTLED_S if busy else STATUS_S)
         except TimeoutError:

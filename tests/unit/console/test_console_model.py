@@ -1,9 +1,11 @@
 """The console's model: rates and lags, restarts, tiles, plots, metrics, and texts of plugins, also of large planes."""
 
+import asyncio
 import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -26,6 +28,7 @@ from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat
 from protocols.process.layout import layout
 from protocols.recording.samples import NAMES, SERVER_NAMES, names_of, samples
 from supervisor.console.drawing import picture, text, tiles
+from supervisor.console.feed import supervisors
 from supervisor.console.feed.api import Api
 from supervisor.console.model.devices import DEVICES_WITH_HISTORY, HISTORY, DeviceReplicas, SliceDevice
 from supervisor.console.model.history import POINTS, SAMPLES, Latencies, Rate, Series, plot
@@ -555,3 +558,26 @@ def test_event_without_a_status_does_not_hide_the_next_latency() -> None:
     pleg.happened(PodLifecycleEvent("u", "ContainerStarted", "d"), 101.0 + STATUS_S)
     pleg.status_changed("u", 101.5 + STATUS_S)
     assert pleg.latency.quantile(0.99, 102.0 + STATUS_S) == pytest.approx(0.5)
+
+
+async def test_order_given_during_a_status_is_followed_by_another_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervisors, "STATUS_S", 3600.0)
+    asked, again = [], asyncio.Event()
+
+    class Plane:
+        async def status(self, timeout: float) -> PlaneStatus:
+            asked.append(timeout)
+            if len(asked) == 1:
+                await feed.order("pleg", "restart")
+            else:
+                again.set()
+            return plane()
+
+        async def restart(self, instance: str) -> None:
+            """Do nothing."""
+
+    feed = supervisors.Supervisors(cast(Any, Plane()), World())
+    polling = asyncio.create_task(feed.poll())
+    await asyncio.wait_for(again.wait(), 60.0)
+    polling.cancel()
+    await asyncio.wait([polling])
