@@ -94,11 +94,10 @@ def _completion(args: argparse.Namespace) -> int:
 
 
 def _line(shell: str, candidate: _Candidate) -> str:
-    if shell == "bash" or not candidate.help:
-        return candidate.word
-    if shell == "fish":
-        return f"{candidate.word}\t{candidate.help}"
-    return candidate.word.replace(":", r"\:") + f":{candidate.help}"
+    if shell == "zsh" and candidate.word not in (FILES, DIRECTORIES):
+        word = candidate.word.replace(":", r"\:")  # which ends the word, also where no help follows
+        return f"{word}:{candidate.help}" if candidate.help else word
+    return f"{candidate.word}\t{candidate.help}" if shell == "fish" and candidate.help else candidate.word
 
 
 def candidates(words: Sequence[str]) -> list[_Candidate]:

@@ -63,11 +63,11 @@ def api_server(settings: Settings, wanted: str) -> str:
         bound = ipaddress.ip_address(settings.bind_address)
         host = settings.api_names[0] if bound.is_unspecified and settings.api_names else ""
         wanted = f"https://{_bracketed(host)}:{settings.port}" if host else settings.api_url
-    parts = urlsplit(wanted if "://" in wanted else f"https://{wanted}")
     try:
+        parts = urlsplit(wanted if "://" in wanted else f"https://{wanted}")
         host, port = parts.hostname or "", parts.port or settings.port
     except ValueError:
-        host, port = "", 0
+        raise UsageError(f"--server {wanted!r} is no https://HOST:PORT") from None
     if parts.scheme != "https" or not host or parts.path.strip("/"):
         raise UsageError(f"--server {wanted!r} is no https://HOST:PORT")
     if host not in (*LOCAL, *CLUSTER, *settings.api_names):

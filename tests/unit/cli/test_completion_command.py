@@ -124,6 +124,15 @@ def test_candidates_have_the_form_of_the_shell(shell: str, line: str, capsys: py
     assert capsys.readouterr().out.startswith(line)
 
 
+@pytest.mark.parametrize(("shell", "word"), [("zsh", r"0000\:3b\:00.0"), ("fish", "0000:3b:00.0")])
+def test_colon_in_an_id_does_not_end_the_word(
+    shell: str, word: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_keys", lambda where, owner, stream: ["a.example/nic 0000:3b:00.0"])
+    assert main(["completion", shell, "--words", "chaos", "device", "a.example/nic", "0"]) == 0
+    assert capsys.readouterr().out == f"{word}\n"
+
+
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_script_is_valid(shell: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["completion", shell]) == 0

@@ -233,7 +233,7 @@ def test_api_server_bind_address_gives_reachable_url(root: Path) -> None:
     assert api_server(everywhere, "") == "https://api.example.com:6443"
     assert api_server(everywhere, "https://[fd00::1]:443") == "https://[fd00::1]:443"
     assert api_server(settings(root, bind_address="10.0.0.7"), "") == "https://10.0.0.7:6443"
-    for wrong in ("http://127.0.0.1", "https://", "https://127.0.0.1:x", "https://127.0.0.1/path"):
+    for wrong in ("http://127.0.0.1", "https://", "https://127.0.0.1:x", "https://127.0.0.1/path", "[fd00::1"):
         with pytest.raises(UsageError, match="is no https://HOST:PORT"):
             api_server(here, wrong)
     with pytest.raises(UsageError, match=r"start the plane with --api-names 10[.]0[.]0[.]8"):
