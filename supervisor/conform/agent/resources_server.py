@@ -24,6 +24,7 @@ from protocols.wire.pod_resources import (
     LIST_AND_WATCH_ALLOCATABLE,
     LIST_V1ALPHA1,
 )
+from supervisor.base.errors import SupervisorError
 from supervisor.conform.agent.node_pods import NodePods
 from supervisor.conform.exchange import ExchangeRecorder, Sent
 from supervisor.conform.linked_server import LinkedServer
@@ -35,6 +36,10 @@ MAX_CALLS = 10_000
 WAIT_S = 3600.0
 STREAMS = (LIST_AND_WATCH, LIST_AND_WATCH_ALLOCATABLE)
 CODES = {code.name: code for code in grpc.StatusCode}
+
+
+class PodUnknown(SupervisorError, grpc="UNKNOWN"):
+    """Raised for a Get of a pod that the node does not have; kubelet answers with UNKNOWN."""
 
 
 class ServedCall(NamedTuple):
@@ -99,7 +104,10 @@ class ResourcesServer:
         return [lister, Service().unary(LIST_V1ALPHA1, old)]
 
     def _get(self, request: pb.GetPodResourcesRequest) -> pb.GetPodResourcesResponse:
-        return pb.GetPodResourcesResponse(pod_resources=self.pods.pods.get((request.pod_namespace, request.pod_name)))
+        namespace, name = request.pod_namespace, request.pod_name
+        if (namespace, name) not in self.pods.pods:
+            raise PodUnknown(f"pod {name} in namespace {namespace} not found")
+        return pb.GetPodResourcesResponse(pod_resources=self.pods.pods[namespace, name])
 
     def _unary(
         self, method: Method[Any, Any], answer: Callable[[Any], Message]
@@ -107,7 +115,11 @@ class ResourcesServer:
         async def call(request: Any, context: Context) -> Message:
             sent = Sent(method, "agent", incoming=True, request=request.SerializeToString())
             await self._begin(sent, context)
-            reply = answer(request)
+            try:
+                reply = answer(request)
+            except PodUnknown as error:
+                await self._fail(sent, "UNKNOWN", str(error), context)
+                raise
             sent.reply = reply.SerializeToString()
             self.recorder.add(sent.done())
             return reply
@@ -124,9 +136,13 @@ class ResourcesServer:
         await self.changes.until(lambda: not self.hanging, WAIT_S)
         code = "UNIMPLEMENTED" if sent.method.name in self.unsupported else self.failing
         if code:
-            sent.status, sent.error = code, "nodeplane conform answers so"
-            self.recorder.add(sent.done())
-            await context.abort(CODES[code], sent.error)
+            await self._fail(sent, code, "nodeplane conform answers so", context)
+
+    async def _fail(self, sent: Sent, code: str, error: str, context: Context) -> None:
+        """Answer a call with an error; `abort` raises."""
+        sent.status, sent.error = code, error
+        self.recorder.add(sent.done())
+        await context.abort(CODES[code], error)
 
     def _stream(self, method: Method[Any, Any]) -> Callable[[Any, Context], AsyncIterator[Any]]:
         async def call(request: Any, context: Context) -> AsyncIterator[Any]:
