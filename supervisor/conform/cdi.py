@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -116,11 +115,13 @@ def faults_in(folders: Iterable[Path], names: Set[str]) -> tuple[list[Path], lis
 def absent(spec: Any) -> Iterator[str]:
     """Yield a sentence for each path of the host that the edits need and that is not there."""
     for path in nodes_of(spec):
-        with suppress(FileNotFoundError):
-            if not is_device(os.lstat(path).st_mode):
+        try:
+            mode = os.lstat(path).st_mode
+        except (OSError, ValueError):  # below a file, too long, with a NUL
+            yield f"{path}, a device node, does not exist"
+        else:
+            if not is_device(mode):
                 yield f"{path} is no device node"
-            continue
-        yield f"{path}, a device node, does not exist"
     for path, kind in mounts_of(spec):
         if kind in BOUND and not os.path.exists(path):
             yield f"{path}, which is mounted, does not exist"

@@ -68,15 +68,15 @@ def _edits(edits: Mapping[str, Any]) -> Iterator[str]:
     for node in _objects(edits, "deviceNodes"):
         if not node.get("path"):
             yield "a device node has no path"
-        if node.get("type", "") not in NODES:
+        if str(node.get("type") or "") not in NODES:
             yield f"a device node has the type {node['type']!r}"
-        if set(permissions := str(node.get("permissions", ""))) - set("rwm") and permissions != NO_PERMISSIONS:
+        if set(permissions := str(node.get("permissions") or "")) - set("rwm") and permissions != NO_PERMISSIONS:
             yield f"a device node has the permissions {node['permissions']!r}"
     for mount in _objects(edits, "mounts"):
         if not mount.get("hostPath") or not mount.get("containerPath"):
             yield "a mount has no hostPath or no containerPath"
     for hook in _objects(edits, "hooks"):
-        if hook.get("hookName") not in HOOKS or not hook.get("path"):
+        if str(hook.get("hookName")) not in HOOKS or not hook.get("path"):
             yield f"a hook has the name {hook.get('hookName')!r} and the path {hook.get('path')!r}"
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from protocols.process.texts import signal_name
 from supervisor.base.errors import UsageError
 
 END_S = 5.0
@@ -113,7 +114,7 @@ class CommandProgram(Program):
         code = self._process.returncode if self._process else None
         if code is None:
             return "it runs"
-        return f"it ended with code {code}" if code >= 0 else f"it was ended by {signal.Signals(-code).name}"
+        return f"it ended with code {code}" if code >= 0 else f"it was ended by {signal_name(-code)}"
 
     async def terminate(self, seconds: float = END_S) -> bool:
         """Send SIGTERM to the process, and SIGKILL to what is left of its group."""

@@ -88,7 +88,7 @@ def _device_nodes_faults_of(node: pb.DeviceSpec) -> Iterator[str]:
 def _host_faults(path: str) -> Iterator[str]:
     try:
         mode = os.stat(path).st_mode
-    except OSError:
+    except (OSError, ValueError):  # it has a NUL
         yield f"{path} does not exist"
     else:
         if not is_device(mode) and not stat.S_ISDIR(mode):

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from supervisor.conform.behaviours.container_edits import _host_faults
 from supervisor.conform.cdi import QUALIFIED, absent, declared
 from supervisor.conform.cdi_rules import faults_of
 
@@ -23,6 +24,7 @@ def spec(**edits: Any) -> dict[str, Any]:
         {"mounts": [{"hostPath": "/a", "containerPath": "/b", "options": ["ro"]}]},
         {"hooks": [{"hookName": "createContainer", "path": "/bin/true"}]},
         {"additionalGids": [44]},
+        {"deviceNodes": [{"path": "/dev/null", "type": None, "permissions": None}]},
     ],
 )
 def test_valid_edits_have_no_fault(edits: dict[str, Any]) -> None:
@@ -39,6 +41,8 @@ def test_valid_edits_have_no_fault(edits: dict[str, Any]) -> None:
         ({"env": [7]}, "env has 7, not NAME=VALUE, of device 0"),
         ({"deviceNodes": [{"hostPath": "/dev/a"}]}, "a device node has no path, of device 0"),
         ({"deviceNodes": [{"path": "/dev/a", "type": "x"}]}, "a device node has the type 'x', of device 0"),
+        ({"deviceNodes": [{"path": "/dev/a", "type": ["c"]}]}, "a device node has the type ['c'], of device 0"),
+        ({"hooks": [{"hookName": [], "path": "/a"}]}, "a hook has the name [] and the path '/a', of device 0"),
         ({"mounts": [{"hostPath": "/a"}]}, "a mount has no hostPath or no containerPath, of device 0"),
         (
             {"hooks": [{"hookName": "start", "path": "/a"}]},
@@ -88,6 +92,12 @@ def test_paths_of_the_host_that_are_absent_are_named() -> None:
     ]
     found = list(absent(spec(deviceNodes=nodes, mounts=mounts)))
     assert found == ["/etc is no device node", "/no/such, which is mounted, does not exist"]
+
+
+@pytest.mark.parametrize("path", ["/dev/null/a", "/dev/a\0b", f"/dev/{'a' * 300}"])
+def test_device_node_at_an_impossible_path_is_absent(path: str) -> None:
+    assert list(absent(spec(deviceNodes=[{"path": path}]))) == [f"{path}, a device node, does not exist"]
+    assert list(_host_faults(path)) == [f"{path} does not exist"]
 
 
 def test_device_in_two_files_of_a_directory_is_not_declared(tmp_path: Path) -> None:
