@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Set
+from typing import Any
 
 from supervisor.conform.async_api import Object
 from supervisor.conform.dra.driver_peer import DriverPeer, contents, key_of, keys
@@ -127,14 +128,22 @@ async def shares(driver: DriverPeer) -> None:
     if not shared:
         raise NotApplicable("no device has allowMultipleAllocations")
     async with driver.claim(shared) as first, driver.claim(shared) as second:
-        one, other = [(await driver.prepared(claim))[0] for claim in (first, second)]
+        one, other = [await _share(driver, claim) for claim in (first, second)]
         if driver.versions[0] == "v1.DRAPlugin" and (not one.share_id or one.share_id == other.share_id):
             raise Failed(f"the shares have the share_id {one.share_id!r} and {other.share_id!r}")
         if set(one.cdi_device_ids) & set(other.cdi_device_ids) and one.cdi_device_ids:
             raise Failed(f"both shares have the CDI id {one.cdi_device_ids[0]}")
         await driver.unprepared(first)
-        if list((await driver.prepared(second))[0].cdi_device_ids) != list(other.cdi_device_ids):
+        if list((await _share(driver, second)).cdi_device_ids) != list(other.cdi_device_ids):
             raise Failed("after the end of one share the other has other CDI ids")
+
+
+async def _share(driver: DriverPeer, claim: DriverClaim) -> Any:
+    """Prepare a claim of one device; return that. Raises Failed."""
+    devices = await driver.prepared(claim)
+    if len(devices) != 1:
+        raise Failed(f"claim {claim.name} has one device, the answer has {len(devices)}")
+    return devices[0]
 
 
 SEEN_S, WATCHED_S = 0.5, 1.0
