@@ -1,20 +1,24 @@
 """pytest-nodeplane without a plane: its settings, manifests and what a wait says."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import pytest_nodeplane
+from pytest_nodeplane import killing
 from pytest_nodeplane.node import objects_of
 from pytest_nodeplane.processes import Process, program_name
 from pytest_nodeplane.report import end_of, outputs
 from pytest_nodeplane.sentences import devices_sentence, first_line_with, programs_sentence, waiting_pod
 from pytest_nodeplane.settings import Settings, settings_of
 from pytest_nodeplane.waiting import NotReached, PodWait, condition, describe, until
+from supervisor.base.errors import NotRunning
 from supervisor.client.devices import DeviceRow
 from supervisor.testing.evidence import folded_lines
 
@@ -250,3 +254,18 @@ def test_devices_of_a_failed_assertion_are_words() -> None:
 def test_sentence_is_added_to_the_first_line() -> None:
     assert first_line_with("a\nb", "c") == "a. c\nb"
     assert [first_line_with("", "c"), first_line_with("a", "")] == ["c", "a"]
+
+
+def test_actor_that_is_stopped_goes_on_when_the_kill_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(killing, "ask", Mock(side_effect=NotRunning("no plane")))
+    with subprocess.Popen(["sleep", "600"]) as actor:
+        actor.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, actor.pid, os.WSTOPPED)
+        try:
+            with pytest.raises(NotRunning):
+                killing._kill_actor(Mock(), "devices", actor.pid)
+            continued = os.waitid(os.P_PID, actor.pid, os.WCONTINUED | os.WNOHANG)
+        finally:
+            actor.kill()
+    assert continued is not None
+    assert continued.si_code == os.CLD_CONTINUED

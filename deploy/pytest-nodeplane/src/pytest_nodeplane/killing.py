@@ -5,6 +5,7 @@ victim is dead before anything of the step has happened.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import threading
@@ -162,11 +163,13 @@ def planes_of(plane: Plane) -> dict[str, Plane]:
 
 def _kill_actor(plane: Plane, victim: str, stopped: int) -> None:
     """Kill an actor, let the stopped one go on, and wait until the victim's successor serves."""
-    pids = {actor.instance: actor.pid for actor in ask(plane.layout, Asking.status).actors}
-    before = pids[victim]
-    ask(plane.layout, lambda asking: asking.kill(victim, signal.SIGKILL))
-    if before != stopped:
-        os.kill(stopped, signal.SIGCONT)
+    try:
+        pids = {actor.instance: actor.pid for actor in ask(plane.layout, Asking.status).actors}
+        before = pids[victim]
+        ask(plane.layout, lambda asking: asking.kill(victim, signal.SIGKILL))
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it was the victim
+            os.kill(stopped, signal.SIGCONT)
 
     def restarted() -> bool:
         actors = {actor.instance: actor for actor in ask(plane.layout, Asking.status).actors}
