@@ -20,15 +20,26 @@ from protocols.kube.meta import Object
 from protocols.kube.objects import at, items
 
 SIZE_LIMIT = 1024 * 1024
+"""Bytes of all values of an object, decoded."""
 
 
 def _data_count(obj: Object) -> int:
     return len(at(obj, "data") or {}) + len(at(obj, "binaryData") or {})
 
 
-def _size(path: str, obj: Object, causes: Causes) -> None:
-    maps = (obj.get(field) or {} for field in ("data", "binaryData"))
-    if sum(len(value) for data in maps for value in data.values()) > SIZE_LIMIT:
+def _binary_bytes(data: Object) -> int:
+    """Return how many bytes the base64 values of a map stand for."""
+    return sum(len(value) // 4 * 3 - value.count("=", -2) for value in data.values())
+
+
+def _config_size(path: str, obj: Object, causes: Causes) -> None:
+    plain = sum(len(value.encode()) for value in (obj.get("data") or {}).values())
+    if plain + _binary_bytes(obj.get("binaryData") or {}) > SIZE_LIMIT:
+        causes.append(too_long("data", SIZE_LIMIT))
+
+
+def _secret_size(path: str, obj: Object, causes: Causes) -> None:
+    if _binary_bytes(obj.get("data") or {}) > SIZE_LIMIT:
         causes.append(too_long("data", SIZE_LIMIT))
 
 
@@ -55,7 +66,7 @@ def _once_each(path: str, obj: Object, causes: Causes) -> None:
 
 
 class _ConfigMapStrategy(Strategy):
-    rules = Struct(also=together(_size, _once_each), data=_keys, binaryData=_keys)
+    rules = Struct(also=together(_config_size, _once_each), data=_keys, binaryData=_keys)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + _immutable_causes(new, old, "data", "binaryData")
@@ -83,7 +94,7 @@ def _keys_of_type(path: str, secret: Object, causes: Causes) -> None:
 
 
 class _SecretStrategy(Strategy):
-    rules = Struct(also=together(_size, _keys_of_type), data=_keys)
+    rules = Struct(also=together(_secret_size, _keys_of_type), data=_keys)
 
     def default(self, obj: Object) -> None:
         obj["type"] = obj.get("type") or "Opaque"

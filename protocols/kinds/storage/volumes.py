@@ -29,6 +29,7 @@ from protocols.kube.times import now
 
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 UNSET = "<unset>"
+SINCE = "lastPhaseTransitionTime"
 
 
 def _default_phase(obj: Object) -> None:
@@ -53,13 +54,16 @@ class _VolumeStrategy(Strategy):
         _default_phase(obj)
 
     def prepare_create(self, obj: Object) -> None:
-        obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": now()}
+        obj["status"] = {"phase": "Pending", SINCE: now()}
 
     def prepare_status(self, new: Object, old: Object) -> None:
         super().prepare_status(new, old)
-        status = new.get("status") or {}
-        if status.get("phase") != at(old, "status", "phase") and not status.get("lastPhaseTransitionTime"):
-            new["status"] = {**status, "lastPhaseTransitionTime": now()}
+        status, since = new.get("status") or {}, at(old, "status", SINCE)
+        if status.get("phase") != at(old, "status", "phase"):
+            if status.get(SINCE) in (None, since):  # most clients send back what they read
+                new["status"] = {**status, SINCE: now()}
+        elif since and not status.get(SINCE):
+            new["status"] = {**status, SINCE: since}
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + volume_change_causes(new, old)

@@ -1,5 +1,6 @@
 """Rules of nodes and services: faults at upstream's paths, and defaults."""
 
+import base64
 import copy
 from typing import Any
 
@@ -132,3 +133,44 @@ def test_template_on_the_hosts_network_may_leave_out_host_ports(plural: str, por
     obj = made(plural, spec={"selector": {"matchLabels": labels}, "template": template})
     where = "spec.template.spec.containers[0].ports[0].hostPort"
     assert faults(plural, obj) == ([f"Invalid {where}"] if found else [])
+
+
+def base64_of(count: int) -> str:
+    return base64.b64encode(bytes(count)).decode()
+
+
+@pytest.mark.parametrize(
+    ("plural", "data", "found"),
+    [
+        ("secrets", {"data": {"a": base64_of(1 << 20)}}, []),
+        ("secrets", {"data": {"a": base64_of(1 << 20), "b": base64_of(1)}}, ["TooLong data"]),
+        ("configmaps", {"data": {"a": "é" * (1 << 19)}, "binaryData": {"b": ""}}, []),
+        ("configmaps", {"data": {"a": "é" * (1 << 19), "b": "a"}}, ["TooLong data"]),
+        ("configmaps", {"binaryData": {"a": base64_of(1 << 20)}}, []),
+    ],
+)
+def test_the_size_of_configuration_is_that_of_its_decoded_bytes(plural: str, data: Object, found: list[str]) -> None:
+    assert faults(plural, made(plural, **data)) == found
+
+
+BOUND, EARLIER, LATER = "Bound", "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("status", "since"),
+    [
+        ({"phase": BOUND}, EARLIER),
+        ({"phase": BOUND, "lastPhaseTransitionTime": LATER}, LATER),
+        ({"phase": "Released", "lastPhaseTransitionTime": LATER}, LATER),
+        ({"phase": "Released", "lastPhaseTransitionTime": EARLIER}, None),
+        ({"phase": "Released"}, None),
+    ],
+)
+def test_time_of_a_volumes_phase_moves_with_the_phase(status: Object, since: str | None) -> None:
+    """None: the time of the write."""
+    old = made("persistentvolumes")
+    old["status"] = {"phase": BOUND, "lastPhaseTransitionTime": EARLIER}
+    new = {**copy.deepcopy(old), "status": dict(status)}
+    TABLE.of("persistentvolumes").strategy.prepare_status(new, old)
+    stored = new["status"]["lastPhaseTransitionTime"]
+    assert stored == since if since else stored not in (EARLIER, LATER)
