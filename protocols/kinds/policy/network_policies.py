@@ -1,12 +1,14 @@
 """NetworkPolicies. The API server stores them; enforcing them is the task of a network plugin."""
 
+import ipaddress
+
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import forbidden, invalid, required
 from protocols.kinds.check.selectors import label_selector
 from protocols.kinds.check.table import Causes, Ordered, each, needed, one_of, together
-from protocols.kinds.check.values import cidr, port, port_number
+from protocols.kinds.check.values import address, cidr, cidr_faults, port, port_number
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import Column, Served
 from protocols.kinds.served.strategy import Strategy
@@ -41,7 +43,36 @@ def _one_kind(path: str, peer: Object, causes: Causes) -> None:
 
 
 PORTS = each(together(Ordered(protocol=one_of("TCP", "UDP", "SCTP", empty=True), port=port), _last_port))
-BLOCK = Ordered("cidr", **{"cidr": needed(cidr), "except": each(cidr)})
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
+    """Return the network of a CIDR; None if it is none."""
+    if cidr_faults(text):
+        return None
+    host, _, bits = text.partition("/")
+    return ipaddress.ip_network(f"{address(host)}/{bits.lstrip('0') or 0}", strict=False)
+
+
+def _without(path: str, block: Object, causes: Causes) -> None:
+    """Check that what a block leaves out is a smaller part of it."""
+    if (whole := _network(block.get("cidr") or "")) is None:
+        return
+    for index, text in enumerate(block.get("except") or ()):
+        where = f"{path}.except[{index}]"
+        cidr(where, text, causes)
+        part = _network(text)
+        if part is not None and (part.network_address not in whole or part.prefixlen <= whole.prefixlen):
+            causes.append(invalid(where, text, "must be a strict subset of `cidr`"))
+
+
+def _types(path: str, types: list[str], causes: Causes) -> None:
+    if len(types) > 2:
+        causes.append(invalid(path, types, "may not specify more than two policyTypes"))
+    else:
+        each(one_of(INGRESS, EGRESS, empty=True))(path, types, causes)
+
+
+BLOCK = together(Ordered("cidr", cidr=needed(cidr)), _without)
 PEERS = each(together(Ordered(podSelector=label_selector, namespaceSelector=label_selector, ipBlock=BLOCK), _one_kind))
 
 
@@ -52,7 +83,7 @@ class _NetworkPolicyStrategy(Strategy):
             podSelector=label_selector,
             ingress=each(Ordered(**{"ports": PORTS, "from": PEERS})),
             egress=each(Ordered(ports=PORTS, to=PEERS)),
-            policyTypes=each(one_of(INGRESS, EGRESS, empty=True)),
+            policyTypes=_types,
         )
     )
 
