@@ -90,6 +90,7 @@ class Selections:
         for expression in wanted:
             if (program := self._programs.get(expression)) is not None and program.is_simple:
                 continue
+            self._forget_others(expression, devices)
             search = _Search(time.monotonic() + SECONDS, owner)
             for driver, members in devices.items():
                 known = self._known.get(expression, {})
@@ -147,6 +148,14 @@ class Selections:
         while len(self._sent) > SENT:
             self._sent.popitem(last=False)
         return DriverDevices(driver, tuple(numbers), new)
+
+    def _forget_others(self, expression: str, devices: Mapping[str, Sequence[Device]]) -> None:
+        """Forget the devices that a search does not have once one expression has more results than are kept."""
+        known = self._known.get(expression, {})
+        if len(known) > KEPT:
+            searched = {id(member) for members in devices.values() for member in members}
+            self._count -= len(known.keys() - searched)
+            self._known[expression] = {key: result for key, result in known.items() if key in searched}
 
     def _keep(self, expression: str, devices: Sequence[Device], results: Sequence[Result]) -> None:
         known = self._known.setdefault(expression, {})

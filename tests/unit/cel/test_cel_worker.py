@@ -541,6 +541,18 @@ def test_selections_are_found_once_and_sent_once(worker: Worker) -> None:
     assert not selections.result(THIRD, "a.example.com", DEVICE)
 
 
+def test_devices_of_earlier_searches_are_forgotten(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocols.cel.worker.selections.KEPT", 3)
+    selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
+    searches = [[Device(f"d{number}", {}, {}) for number in range(2)] for _ in range(3)]
+    for members in searches:
+        asyncio.run(selections.find([FIRST], {"a.example.com": [DEVICE, *members]}))
+    assert all(selections.result(FIRST, "a.example.com", member) for member in (DEVICE, *searches[-1]))
+    for gone in (*searches[0], *searches[1]):
+        with pytest.raises(SelectorPending):
+            selections.result(FIRST, "a.example.com", gone)
+
+
 def test_a_device_is_sent_once_whatever_it_comes_with(worker: Worker) -> None:
     selections = Selections(worker)  # type: ignore[arg-type]  # asks in this process
     devices = [Device(f"d{number}", {"a.example.com/n": Attribute("int", number)}, {}) for number in range(2500)]
