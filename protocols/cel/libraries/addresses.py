@@ -23,7 +23,8 @@ def _read_ip(text: str) -> Address:
 
 
 def _read_cidr(text: str) -> Network:
-    if "/" not in text or not text.rpartition("/")[2].isdecimal():
+    bits = text.rpartition("/")[2]
+    if "/" not in text or not bits.isdecimal() or (len(bits) > 1 and bits[0] == "0"):
         raise ValueError(f"{text[:LONGEST]!r} is not a network")
     _read_ip(text.partition("/")[0])
     return ipaddress.ip_interface(text)
@@ -31,9 +32,9 @@ def _read_cidr(text: str) -> Network:
 
 def _read_url(text: str) -> SplitResult:
     """Read an absolute one, or an absolute path, as Go's ParseRequestURI: a path may have spaces."""
-    if any(char < " " or char == "\x7f" for char in text):
+    if text.startswith(" ") or any(char < " " or char == "\x7f" for char in text):
         raise ValueError(f"{text[:LONGEST]!r} is not a URL")
-    url = urlsplit(text)
+    url = urlsplit(text, allow_fragments=False)
     rest = text.partition(":")[2] if url.scheme else text
     if not rest.startswith("/") or " " in url.netloc or _BAD_ESCAPE.search(url.path) or not _is_port(_port(url)):
         raise ValueError(f"{text[:LONGEST]!r} is not a URL")
