@@ -124,7 +124,7 @@ def _composed(source: str, scope: PolicyScope) -> EngineText:
         if name in needed:
             continue
         engine_text, more = _prepared(texts[name].strip(), scope, before[: before.index(name)])
-        needed[name] = engine_text.text.replace("\n", " ")
+        needed[name] = _on_one_line(engine_text.text)
         waiting += more
     ordered = [name for name in texts if name in needed]
     prefix = "".join(f"cel.bind({_BOUND}{name}, ({needed[name]}), " for name in ordered)
@@ -132,6 +132,17 @@ def _composed(source: str, scope: PolicyScope) -> EngineText:
         return body
     suffix = (len(body.written), "\n" + ")" * len(ordered))
     return EngineText(body.written, ((0, prefix), *body.puts, suffix))
+
+
+def _on_one_line(text: str) -> str:
+    """Return the text of a variable without line breaks; strings have them as escapes, raw ones keep theirs."""
+    pieces, done = [], 0
+    for token in tokens(text):
+        is_raw = token.kind == "text" and "r" in token.text.partition(token.text[-1])[0].lower()
+        written = token.text if is_raw else token.text.replace("\n", "\\n")
+        pieces += [text[done : token.start].replace("\n", " "), written]
+        done = token.end
+    return "".join([*pieces, text[done:].replace("\n", " ")])
 
 
 def _prepared(source: str, scope: PolicyScope, declared: list[str]) -> tuple[EngineText, set[str]]:

@@ -295,3 +295,16 @@ def test_a_map_by_lists_or_maps_is_rejected(expression: str) -> None:
 )
 def test_optionals_in_selectors(expression: str) -> None:
     assert outcome(expression) == "true"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("'''a\nb'''", "a\nb"),
+        ("r'''a\n\\b'''", "a\n\\b"),
+        ("'a' +\n'b' // c\n", "ab"),
+    ],
+)
+def test_a_text_of_several_lines_is_the_same_in_a_variable(variable: str, value: str) -> None:
+    scope = policies.PolicyScope(variables=(("text", variable),))
+    assert policies.program("variables.text", scope).value({}) == value
