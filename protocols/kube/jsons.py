@@ -114,12 +114,13 @@ def _children(value: Any) -> Any:
 
 def same_json(left: Any, right: Any) -> bool:
     """Compare JSON values: 1 equals 1.0, but true does not equal 1."""
+    return bool(left == right) and _same_booleans(left, right)
+
+
+def _same_booleans(left: Any, right: Any) -> bool:
+    """Compare values that Python calls equal."""
     if isinstance(left, dict):
-        return isinstance(right, dict) and left.keys() == right.keys() and _same_values(left, right, left)
+        return all(_same_booleans(value, right[key]) for key, value in left.items())
     if isinstance(left, list):
-        return isinstance(right, list) and len(left) == len(right) and _same_values(left, right, range(len(left)))
-    return isinstance(left, bool) == isinstance(right, bool) and bool(left == right)
-
-
-def _same_values(left: Any, right: Any, keys: Any) -> bool:
-    return all(same_json(left[key], right[key]) for key in keys)
+        return all(map(_same_booleans, left, right))
+    return isinstance(left, bool) == isinstance(right, bool)

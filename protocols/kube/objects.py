@@ -68,4 +68,4 @@ def same(new: Object, old: Object) -> bool:
     left.pop("resourceVersion", None)
     right.pop("resourceVersion", None)
     rest, before = {**new, "metadata": 0}, {**old, "metadata": 0}
-    return left == right and rest == before and same_json(rest, before)
+    return left == right and same_json(rest, before)

@@ -179,7 +179,7 @@ def applied(
     done = changes(live, result, shape)
     if not force:
         _check(entries, author, done.written)
-    if result == live and mine == before and same_json(result, live):
+    if same_json(result, live) and mine == before:
         return Applied(live, entries)
     return Applied(result, with_fields(release_changed(entries, author, done), author, mine))
 

@@ -96,7 +96,7 @@ def _applies(rule: Rule, has_old: bool, same: Same) -> bool:
 
 def _equals(part: Any, was: Any) -> Same:
     """Return the comparison of a value with the old one, done once: each item of a list without keys asks for it."""
-    return functools.cache(lambda: bool(part == was) and same_json(part, was))
+    return functools.cache(lambda: same_json(part, was))
 
 
 def _entries(value: dict[str, Any], node: Node, path: str, old: Any) -> Iterator[tuple[Any, Node, str, Any]]:

@@ -42,7 +42,7 @@ def _has_type(value: Any, wanted: str) -> bool:
 def _limit_causes(value: Any, node: Node, path: str) -> list[Cause]:
     raw = node.raw
     causes = []
-    if raw.get("enum") is not None and not any(_equal(value, allowed) for allowed in raw["enum"]):
+    if raw.get("enum") is not None and not any(same_json(value, allowed) for allowed in raw["enum"]):
         causes.append(unsupported(path, value, [v if isinstance(v, str) else _json(v) for v in raw["enum"]]))
     if isinstance(value, str):
         return causes + _text_causes(value, node, path)
@@ -111,10 +111,6 @@ def _type_invalid(path: str, value: Any, detail: str) -> Cause:
     return Cause(path, "FieldValueTypeInvalid", invalid(path, value, detail).message)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    return bool(one == other) and same_json(one, other)
-
-
 def _number(value: float) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
@@ -151,7 +147,7 @@ def has_repeated(value: Any, node: Node) -> bool:
 
 
 def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
-    if old is not MISSING and old == value and same_json(old, value):
+    if old is not MISSING and same_json(old, value):
         return []
     spend(VALUE_UNITS)
     if value is None and node.nullable:
