@@ -18,8 +18,6 @@ class ShiftTooLarge(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised for a clock-jump beyond MOST_SHIFT_S: timestamps in nanoseconds could not carry it."""
 
 
-MOST_SHIFT_S = 1e9
-"""Largest clock-jump in seconds, about 30 years."""
 REORDER_BATCH = 4
 """Events that reorder-events holds back and passes on in reverse order."""
 MOST_HELD = 4096
@@ -42,8 +40,8 @@ class InjectedFaults(msgspec.Struct):
         """
         if request.fault not in messages.RUNTIME_FAULTS:
             raise FaultUnknown(f"no fault {request.fault!r}; there are {', '.join(messages.RUNTIME_FAULTS)}")
-        if not abs(request.seconds) <= MOST_SHIFT_S:  # NaN compares as false
-            raise ShiftTooLarge(f"clock-jump of {request.seconds:g} s; use at most {MOST_SHIFT_S:g} s")
+        if not abs(request.seconds) <= messages.MOST_SHIFT_S:  # NaN compares as false
+            raise ShiftTooLarge(f"clock-jump of {request.seconds:g} s; use at most {messages.MOST_SHIFT_S:g} s")
         self.fault = "" if request.fault in (messages.CLEAR, messages.DISCONNECT) else request.fault
         self.count, self.shift_ns = request.count, 0
         if self.fault == messages.CLOCK_JUMP:

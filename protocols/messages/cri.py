@@ -19,6 +19,8 @@ CHAOS = "chaos"
 STALL, DROP, DUPLICATE, REORDER = "stall", "drop-events", "duplicate-events", "reorder-events"
 DISCONNECT, CLOCK_JUMP, CLEAR = "disconnect", "clock-jump", "clear"
 RUNTIME_FAULTS = (STALL, DROP, DUPLICATE, REORDER, DISCONNECT, CLOCK_JUMP, CLEAR)
+MOST_SHIFT_S = 1e9
+"""Largest clock-jump in seconds, about 30 years: timestamps in nanoseconds carry 64 bits."""
 
 
 class Empty(msgspec.Struct, frozen=True):

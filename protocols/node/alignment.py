@@ -8,7 +8,7 @@ import msgspec
 from protocols.errors import SettingsInvalid
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
-from protocols.node.cpulist import parse_list
+from protocols.node.cpulist import is_number, parse_list
 
 CPU_POLICIES = ("none", "static")
 CPU_OPTIONS = (
@@ -31,7 +31,6 @@ TOPOLOGY_SCOPES = ("container", "pod")
 TOPOLOGY_OPTIONS = ("prefer-closest-numa-nodes", "max-allowable-numa-nodes")
 LEAST_ALLOWABLE = 8
 RESERVABLE = ("cpu", "memory", "ephemeral-storage")
-_NUMBER = re.compile(r"[0-9]{1,9}")
 _MEMORY_TYPE = re.compile(r"memory|hugepages-\d+(Ki|Mi|Gi)")
 
 
@@ -138,7 +137,7 @@ def _check_topology_options(options: Mapping[str, str]) -> None:
     _check_options("topologyManagerPolicyOptions", options, TOPOLOGY_OPTIONS)
     _one_of("prefer-closest-numa-nodes", options.get("prefer-closest-numa-nodes", "false"), ("true", "false"))
     most = options.get("max-allowable-numa-nodes", str(LEAST_ALLOWABLE))
-    if not _NUMBER.fullmatch(most) or int(most) < LEAST_ALLOWABLE:
+    if not is_number(most) or int(most) < LEAST_ALLOWABLE:
         raise SettingsInvalid(f"max-allowable-numa-nodes {most!r} is no number of {LEAST_ALLOWABLE} or more")
 
 
@@ -158,7 +157,7 @@ def _check_reserved(given: Alignment) -> None:
 
 def _check_reserved_memory(given: Alignment) -> None:
     for node, kinds in given.reservedMemory.items():
-        if not _NUMBER.fullmatch(node):
+        if not is_number(node):
             raise SettingsInvalid(f"reservedMemory names NUMA node {node!r}; nodes are numbers")
         for kind, size in kinds.items():
             if not _MEMORY_TYPE.fullmatch(kind):

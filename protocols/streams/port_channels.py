@@ -31,13 +31,18 @@ class PortsInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
     """Raised when a query names no port, a number that is none, or too many."""
 
 
+def is_port(text: str) -> bool:
+    """Return True for a number from 1 to 65535."""
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
+
+
 def ports_of(values: Iterable[str]) -> tuple[int, ...]:
     """Return the ports of a query: several parameters, or one with commas. Raises PortsInvalid."""
     words = [word for value in values for word in value.split(",")]
     if not words:
         raise PortsInvalid('query parameter "ports" is required')
     for word in words:
-        if not (word.isascii() and word.isdigit() and len(word) < 6 and 0 < int(word) < 65536):
+        if not is_port(word):
             raise PortsInvalid(f'unable to parse "{word:.20}" as a port: use a number from 1 to 65535')
     if len(words) > MOST_PORTS:
         raise PortsInvalid(f"{len(words)} ports are more than {MOST_PORTS}: open several connections")

@@ -13,6 +13,7 @@ import msgspec
 from protocols.process.tasks import Tasks, awaited, cancel
 from protocols.streams import spdy_frames as frames
 from protocols.streams.connections import Socket
+from protocols.streams.port_channels import is_port
 from protocols.streams.spdy_channels import paced
 from protocols.streams.spdy_frames import SpdyBroken
 from protocols.streams.spdy_peers import BytesToSend, Data, Event, Opened, Reset, SpdyServer, StreamEnded
@@ -125,7 +126,7 @@ class Forwarding:
 
     async def _on_opened(self, stream: int, headers: dict[str, str]) -> None:
         kind, port = headers.get("streamtype", ""), headers.get("port", "")
-        if kind not in ("data", "error") or not _is_port(port):
+        if kind not in ("data", "error") or not is_port(port):
             await self._socket.send_bytes(self._spdy.reset(stream))
             return
         request = headers.get("requestid", "")
@@ -190,10 +191,6 @@ class Forwarding:
 async def run_port_forward(socket: Socket, request: PortForward) -> None:
     """Serve one port-forward until the client ends it."""
     await Forwarding(socket, request.private).run()
-
-
-def _is_port(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
 def _why(error: BaseException) -> str:

@@ -15,7 +15,6 @@ from supervisor.cli.flags import HEALTH, layout_from
 from supervisor.client.connection import Asking, ask
 
 DEVICE = "RESOURCE ID of a device plugin, or DRIVER/POOL/DEVICE of a DRA driver"
-LONGEST_JUMP_S = 1e9
 HEALTHS = "{" + ",".join(HEALTH) + "}"
 
 
@@ -129,8 +128,8 @@ async def _runtime(asking: Asking, args: argparse.Namespace) -> None:
 def _runtime_order(args: argparse.Namespace) -> cri.ChaosRuntime:
     if args.count < 0:
         raise UsageError(f"--count {args.count}: a number of events is at least 0")
-    if not abs(args.seconds) <= LONGEST_JUMP_S:
-        raise UsageError(f"--seconds {args.seconds:g}: use at most {LONGEST_JUMP_S:g}, or as much back")
+    if not abs(args.seconds) <= cri.MOST_SHIFT_S:
+        raise UsageError(f"--seconds {args.seconds:g}: use at most {cri.MOST_SHIFT_S:g}, or as much back")
     return cri.ChaosRuntime(fault=args.fault_of_runtime, count=args.count, seconds=args.seconds)
 
 
