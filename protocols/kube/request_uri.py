@@ -16,6 +16,11 @@ SHORT = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": 
 SHORT |= {'"': '\\"', "\\": "\\\\"}
 
 
+def uri_host(host: str) -> str:
+    """Return a name or address as URIs have it before a port: one with colons in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def uri_fault(text: str) -> str:
     """Return why a text is no URI of a request; empty if it is one."""
     fault = _fault(text)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from protocols.errors import SettingsInvalid
+from protocols.kube.request_uri import uri_host
 from protocols.process.files import read_bounded
 
 
@@ -68,8 +69,9 @@ def in_cluster(user_agent: str) -> ClientOptions | None:
     token = ACCOUNT / "token"
     if not (host and port and token.exists()):
         return None
-    server = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
-    return ClientOptions(server=server, ca=ACCOUNT / "ca.crt", token_file=token, user_agent=user_agent)
+    return ClientOptions(
+        server=f"https://{uri_host(host)}:{port}", ca=ACCOUNT / "ca.crt", token_file=token, user_agent=user_agent
+    )
 
 
 @contextmanager

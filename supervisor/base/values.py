@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from protocols.errors import SettingsInvalid
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
+from protocols.kube.request_uri import uri_host
 from protocols.messages.podworker import SERVING_SUFFIX
 from protocols.node import sysctls
 from protocols.process.layout import SOCKET_PATH_LIMIT
@@ -200,7 +201,7 @@ def health_address(text: str) -> str:
     if not host or not port.isdecimal() or not 0 < int(port) <= 65535:
         raise UsageError(f"--pod-resources-health-address {text!r} is no IP:PORT")
     bound = bind_address(host.strip("[]"), "--pod-resources-health-address")
-    return f"[{bound}]:{port}" if ":" in bound else f"{bound}:{port}"
+    return f"{uri_host(bound)}:{port}"
 
 
 def group(name: str, flag: str) -> str:

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from protocols.kube.request_uri import uri_host
 from protocols.process.files import write_atomic
 from protocols.process.settings import Settings, load_settings
 from supervisor.base.errors import NotRunning, UsageError
@@ -62,7 +63,7 @@ def api_server(settings: Settings, wanted: str) -> str:
     if not wanted:
         bound = ipaddress.ip_address(settings.bind_address)
         host = settings.api_names[0] if bound.is_unspecified and settings.api_names else ""
-        wanted = f"https://{_bracketed(host)}:{settings.port}" if host else settings.api_url
+        wanted = f"https://{uri_host(host)}:{settings.port}" if host else settings.api_url
     try:
         parts = urlsplit(wanted if "://" in wanted else f"https://{wanted}")
         host, port = parts.hostname or "", parts.port or settings.port
@@ -72,16 +73,12 @@ def api_server(settings: Settings, wanted: str) -> str:
         raise UsageError(f"--server {wanted!r} is no https://HOST:PORT")
     if host not in (*LOCAL, *CLUSTER, *settings.api_names):
         raise UsageError(f"the API's certificate does not name {host}; start the plane with --api-names {host}")
-    return f"https://{_bracketed(host)}:{port}"
+    return f"https://{uri_host(host)}:{port}"
 
 
 def only_here(server: str) -> bool:
     """Return True if a server's address is reached from this machine only."""
     return (urlsplit(server).hostname or "") in LOCAL
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def checked_name(name: str) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from actors.podworker.model.dependencies import Address
 from protocols.kinds import views
+from protocols.kube.request_uri import uri_host
 from protocols.lifecycle.pods.types import PodSpec
 
 API_NAMESPACE, API_NAME = "default", "kubernetes"
@@ -51,8 +52,7 @@ def _variables(service: views.Service) -> dict[str, str]:
 
 
 def _url(ip: str, port: views.ServicePort) -> str:
-    host = f"[{ip}]" if ":" in ip else ip
-    return f"{_protocol(port).lower()}://{host}:{port.get('port')}"
+    return f"{_protocol(port).lower()}://{uri_host(ip)}:{port.get('port')}"
 
 
 def _protocol(port: views.ServicePort) -> str:

@@ -15,6 +15,7 @@ from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
 from protocols.bus import BusError, DeadlineExceeded
 from protocols.kinds import views
+from protocols.kube.request_uri import uri_host
 from protocols.lifecycle.pods.probes import ProbeAttempt, ProbeOutcome, ProbeTarget, target
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.cri import ANSWERED
@@ -56,7 +57,7 @@ def _unreached(error: Exception, handler: views.Probe, target: ProbeTarget) -> s
         return " ".join(str(error).split()) or type(error).__name__
     http = handler.get("httpGet")
     host, port = address(http or handler["tcpSocket"], target)
-    text = f"dial tcp {_bracketed(host)}:{port}: connect: {os.strerror(reason.errno or 0).lower()}"
+    text = f"dial tcp {uri_host(host)}:{port}: connect: {os.strerror(reason.errno or 0).lower()}"
     return f'Get "{http_url(http, target)}": {text}' if http else text
 
 
@@ -90,11 +91,7 @@ def http_url(source: views.HTTPGetAction, target: ProbeTarget) -> str:
     host, port = address(source, target)
     path = str(source.get("path") or "/")
     scheme = str(source.get("scheme") or "HTTP").lower()
-    return f"{scheme}://{_bracketed(host)}:{port}/{path.removeprefix('/')}"
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    return f"{scheme}://{uri_host(host)}:{port}/{path.removeprefix('/')}"
 
 
 def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> dict[str, str]:
@@ -149,7 +146,7 @@ async def _grpc(source: views.GRPCAction, target: ProbeTarget, timeout: float) -
     name = str(source.get("service") or "").encode()
     size = bytes((len(name) & 0x7F | 0x80, len(name) >> 7)) if len(name) > 127 else bytes((len(name),))
     request = b"\x0a" + size + name if name else b""
-    async with grpc.aio.insecure_channel(f"{_bracketed(host)}:{port}", options=_DIRECT) as channel:
+    async with grpc.aio.insecure_channel(f"{uri_host(host)}:{port}", options=_DIRECT) as channel:
         call = channel.unary_unary("/grpc.health.v1.Health/Check")
         try:
             answer = await call(request, timeout=timeout)

@@ -17,6 +17,7 @@ from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from actors.apiserver.writes.admission.policies.webhook import Service, Webhook, WebhookFailed
 from protocols.kube.meta import SERVICE_NAME_LABEL, Object
 from protocols.kube.objects import at, items
+from protocols.kube.request_uri import uri_host
 from protocols.process.tls import client_context
 
 ANSWER_BYTES = 3 * 1024 * 1024
@@ -53,9 +54,8 @@ def destination_of(service: Service, stored: Object | None, slices: Iterable[Obj
     if not targets:
         raise WebhookFailed(f'no endpoints available for service "{service.name}"')
     address, number = random.choice(targets)
-    host = f"[{address}]" if ":" in address else address
     name, path = f"{service.name}.{service.namespace}.svc", service.path or "/"
-    return Destination(f"https://{host}:{number}{path}", name, f"https://{name}:{service.port}{path}")
+    return Destination(f"https://{uri_host(address)}:{number}{path}", name, f"https://{name}:{service.port}{path}")
 
 
 def _endpoints(endpoints: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
