@@ -43,6 +43,7 @@ def disk_and_plane() -> Iterator[tuple[SmallDisk, Plane]]:
         yield disk, plane
         disk.free()
         plane.settled()
+    plane.root.rmdir()  # as a mount point it was in use when the plane removed it
 
 
 def test_writes_fail_by_status_and_reads_and_watches_go_on(disk_and_plane: tuple[SmallDisk, Plane]) -> None:
