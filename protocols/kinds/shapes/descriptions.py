@@ -1,219 +1,63 @@
-"""Descriptions for `kubectl explain`.
+"""Descriptions of types and fields for `kubectl explain`, read from descriptions/: one file a group.
 
-Keys are `Type`, `Type.field`, or `.field` for a field that means the same everywhere. Others have no description.
+Notation: `Type: text`, then its fields as `  field: text`, continued on lines with four spaces. `Type < Other:` takes
+over the descriptions of the fields of another type, `group.Other` those of another group. Fields of `*` mean the same
+in every type of the group, those of meta's `*` everywhere.
 """
 
-TEXTS = {
-    ".metadata": "Standard metadata of the object: name, labels, owners and versions.",
-    ".spec": "Desired state of the object.",
-    ".status": "Observed state of the object. Written by the system, not by the author of the object.",
-    ".apiVersion": "Group and version of the API this object is written in, such as v1 or resource.k8s.io/v1.",
-    ".kind": "Kind of the object.",
-    ".conditions": "Observations of the object, one entry for each type of condition.",
-    ".tolerations": "Taints that the pod accepts.",
-    ".securityContext": "Identity and privileges of the processes.",
-    ".resources": "CPU, memory and devices that are requested, and their limits.",
-    ".volumeMounts": "Volumes of the pod to mount, and their paths in the container.",
-    ".lastTransitionTime": "Time of the last change of the condition's status.",
-    "ObjectMeta.name": "Unique among the objects of its kind in its namespace. Never changes.",
-    "ObjectMeta.generateName": "Prefix from which the server makes a unique name if no name is given.",
-    "ObjectMeta.namespace": "Namespace of the object; empty for cluster-scoped objects.",
-    "ObjectMeta.labels": "Keys and values by which objects are selected.",
-    "ObjectMeta.annotations": "Keys and values that tools store with the object. They cannot be selected by.",
-    "ObjectMeta.finalizers": "Controllers that must finish before the object is removed. Each removes its own entry.",
-    "ObjectMeta.ownerReferences": "Owners of this object. It is garbage collected with them.",
-    "ObjectMeta.uid": "Distinguishes the object from earlier objects of the same name. Set by the server.",
-    "ObjectMeta.resourceVersion": "Changes with every write. An update with an old one fails with a conflict.",
-    "ObjectMeta.generation": "Number of changes of the desired state. Set by the server.",
-    "ObjectMeta.creationTimestamp": "Time at which the server created the object.",
-    "ObjectMeta.deletionTimestamp": "Time at which the object will be removed; present once its deletion is requested.",
-    "ObjectMeta.deletionGracePeriodSeconds": "Seconds between the request to delete and the removal.",
-    "ObjectMeta.managedFields": "Fields and the managers that set them. Maintained by the server.",
-    "LabelSelector": "Query over labels. An empty selector matches all objects.",
-    "OwnerReference": "The object that owns this one.",
-    "Condition": "One observation: its type, status and reason.",
-    "Pod": "Containers that run together on one node and share its network and volumes.",
-    "PodSpec": "Containers that the pod runs, and the nodes it may run on.",
-    "PodSpec.containers": "Containers of the pod. At least one; the list cannot change later.",
-    "PodSpec.initContainers": "Containers that run one after the other before the others start. With restartPolicy "
-    "Always, one keeps running beside them.",
-    "PodSpec.ephemeralContainers": "Containers added to a running pod for debugging.",
-    "PodSpec.volumes": "Directories and devices that containers may mount.",
-    "PodSpec.nodeName": "Node of the pod. Set by the scheduler, which is bypassed if it is set at creation.",
-    "PodSpec.nodeSelector": "Labels a node must have to run the pod.",
-    "PodSpec.affinity": "Rules that attract the pod to nodes and other pods, or keep it away from them.",
-    "PodSpec.restartPolicy": "Restart policy of the containers: Always, OnFailure or Never.",
-    "PodSpec.terminationGracePeriodSeconds": "Seconds between the request to terminate and SIGKILL. Defaults to 30.",
-    "PodSpec.activeDeadlineSeconds": "Seconds after which the pod is terminated, even while it runs.",
-    "PodSpec.serviceAccountName": "The service account whose token the pod gets.",
-    "PodSpec.schedulerName": "The scheduler that places the pod.",
-    "PodSpec.schedulingGates": "The pod is not scheduled while any of these is present.",
-    "PodSpec.priority": "Pods of higher priority are scheduled first.",
-    "PodSpec.hostNetwork": "Share the node's network.",
-    "PodSpec.resourceClaims": "Claims for devices that containers of the pod may refer to by name.",
-    "PodSpec.imagePullSecrets": "Secrets with credentials for pulling images.",
-    "PodStatus": "Observed state of a pod.",
-    "PodStatus.phase": "Pending, Running, Succeeded, Failed or Unknown.",
-    "PodStatus.containerStatuses": "State of each container.",
-    "PodStatus.qosClass": "Guaranteed, Burstable or BestEffort, by the requested resources.",
-    "PodStatus.resourceClaimStatuses": "Claims created from the templates that the pod names.",
-    "PodStatus.allocatedResourcesStatus": "Health of the devices of claims that no container names.",
-    "PodResourceClaim": "A claim for devices, or the template of one, under a name local to the pod.",
-    "Container": "One image run as one process tree.",
-    "Container.name": "Unique in the pod. Cannot change.",
-    "Container.image": "The image to run.",
-    "Container.command": "Replaces the image's entry point. Not run in a shell.",
-    "Container.args": "Replaces the image's arguments.",
-    "Container.env": "Environment variables.",
-    "Container.envFrom": "Config maps and secrets whose every key becomes a variable.",
-    "Container.ports": "Ports the container listens on. Informational: no port is opened or closed.",
-    "Container.imagePullPolicy": "Always, IfNotPresent or Never.",
-    "Container.workingDir": "Directory the process starts in.",
-    "Container.livenessProbe": "A check whose failure restarts the container.",
-    "Container.readinessProbe": "A check whose failure takes the pod out of service.",
-    "Container.startupProbe": "A check that must succeed once before the other probes begin.",
-    "Container.lifecycle": "Hooks that run right after the start and before the stop.",
-    "ResourceRequirements.limits": "Largest amounts the container may use, by resource.",
-    "ResourceRequirements.requests": "Reserved amounts, by resource. Defaults to the limits.",
-    "ResourceRequirements.claims": "Claims of the pod whose devices the container gets.",
-    "ContainerStatus": "Observed state of one container.",
-    "ContainerStatus.allocatedResourcesStatus": "Health of the devices allocated to the container.",
-    "ResourceStatus.resources": "The devices, each with its health.",
-    "ResourceHealth.health": "Healthy, Unhealthy or Unknown.",
-    "Probe": "A check of a container, repeated.",
-    "Volume": "A volume of the pod, from one source.",
-    "EnvVar": "One environment variable, with a value or a source of it.",
-    "Node": "A machine that runs pods.",
-    "NodeSpec.taints": "Taints that keep away pods without a matching toleration.",
-    "NodeSpec.unschedulable": "No new pods are scheduled to the node.",
-    "NodeStatus.capacity": "Total resources of the machine.",
-    "NodeStatus.allocatable": "Resources available to pods.",
-    "NodeStatus.addresses": "Addresses of the node.",
-    "NodeStatus.nodeInfo": "Versions of the software on the node.",
-    "Namespace": "A scope for names. Deleting it deletes all objects in it.",
-    "ConfigMap": "Configuration as keys and values.",
-    "PodTemplateSpec": "Labels, annotations and spec of the pods that are made from it.",
-    "PodTemplate": "A stored template of pods. Nothing makes pods of it by itself.",
-    "Deployment": "Replicas of a pod, replaced step by step when their template changes.",
-    "DeploymentSpec.replicas": "Number of pods. Defaults to 1.",
-    "DeploymentSpec.selector": "Labels of the pods. Must match the template; never changes.",
-    "DeploymentSpec.template": "Template of the pods. A change of it starts a rollout.",
-    "DeploymentSpec.strategy": "How old pods are replaced by new ones.",
-    "DeploymentSpec.paused": "Changes of the template start no rollout while it is true.",
-    "DeploymentSpec.minReadySeconds": "Seconds for which a pod must be ready to count as available.",
-    "DeploymentSpec.revisionHistoryLimit": "Number of old replica sets to retain. Defaults to 10.",
-    "DeploymentSpec.progressDeadlineSeconds": "Seconds without progress after which a rollout has failed. Defaults to "
-    "600.",
-    "DeploymentStrategy.type": "RollingUpdate, the default, or Recreate: all old pods end before a new one begins.",
-    "RollingUpdateDeployment.maxUnavailable": "Pods that may be missing during a rollout: a number or a percentage. "
-    "Defaults to 25%.",
-    "RollingUpdateDeployment.maxSurge": "Pods beyond the wanted number: a number or a percentage. Defaults to 25%.",
-    "DaemonSet": "A pod on every node that its template admits.",
-    "DaemonSetSpec.selector": "Labels of the pods. Must match the template; never changes.",
-    "DaemonSetSpec.template": "Template of the pods.",
-    "DaemonSetSpec.updateStrategy": "How pods are replaced when the template changes.",
-    "DaemonSetUpdateStrategy.type": "RollingUpdate, the default, or OnDelete: a deleted pod is made from the new "
-    "template.",
-    "RollingUpdateDaemonSet.maxUnavailable": "Nodes whose pod may be missing during an update. Defaults to 1.",
-    "RollingUpdateDaemonSet.maxSurge": "Nodes that may run an old and a new pod at once. Defaults to 0.",
-    "ReplicaSet": "A number of equal pods. A Deployment makes one for each revision of its template.",
-    "ReplicationController": "A number of equal pods; the predecessor of replica sets.",
-    "StatefulSet": "Numbered pods with volumes and names of their own.",
-    "ControllerRevision": "One revision of the template of a daemon set or stateful set. Its data never change.",
-    "Job": "Pods that run to completion.",
-    "JobSpec.parallelism": "Pods that run at once. Defaults to 1.",
-    "JobSpec.completions": "Pods that must succeed.",
-    "JobSpec.completionMode": "NonIndexed, the default, or Indexed: each completion has an index.",
-    "JobSpec.backoffLimit": "Failed pods after which the job fails. Defaults to 6.",
-    "JobSpec.backoffLimitPerIndex": "Failed pods of an index after which that index fails.",
-    "JobSpec.activeDeadlineSeconds": "Seconds after which the job is ended.",
-    "JobSpec.ttlSecondsAfterFinished": "Seconds after its end until the job is deleted.",
-    "JobSpec.suspend": "No pod runs while it is true.",
-    "JobSpec.selector": "Labels of the pods; generated unless manualSelector is set.",
-    "JobSpec.template": "Template of the pods; their restartPolicy is Never or OnFailure.",
-    "JobSpec.podFailurePolicy": "Rules for failed pods, of which the first that matches applies.",
-    "JobSpec.successPolicy": "Rules by which an indexed job succeeds before all its indexes have.",
-    "JobSpec.managedBy": "Controller of the job, if it is another than the built-in one.",
-    "CronJob": "Makes jobs by a schedule.",
-    "CronJobSpec.schedule": "Minute, hour, day of month, month and day of week, or a word such as @hourly.",
-    "CronJobSpec.timeZone": "Time zone of the schedule, such as Europe/Vienna.",
-    "CronJobSpec.concurrencyPolicy": "Allow, the default, Forbid or Replace a job that still runs.",
-    "CronJobSpec.jobTemplate": "Template of the jobs.",
-    "CronJobSpec.suspend": "No job is made while it is true.",
-    "Scale": "The number of replicas of a workload.",
-    "ConfigMap.data": "Text values.",
-    "ConfigMap.binaryData": "Binary values, in base64.",
-    "ConfigMap.immutable": "The data cannot change any more.",
-    "Secret": "Confidential data as keys and values.",
-    "Secret.data": "Values in base64.",
-    "Secret.stringData": "Values as text, write-only: the server stores them in data.",
-    "Secret.type": "Purpose of the secret; determines its required keys.",
-    "ServiceAccount": "An identity for processes in pods.",
-    "Event": "Something that happened to an object. Kept for an hour.",
-    "Event.involvedObject": "Object that the event is about.",
-    "Event.reason": "Reason, one word for programs.",
-    "Event.message": "Description for users.",
-    "Event.count": "Number of occurrences.",
-    "Binding": "Binds a pod to a node.",
-    "NetworkPolicy": "Traffic that pods accept and send. A network plugin enforces it; the plane only stores it.",
-    "NetworkPolicySpec.podSelector": "Pods of the namespace the policy applies to; an empty selector matches all.",
-    "NetworkPolicySpec.ingress": "Allowed traffic to these pods. None is allowed without a rule.",
-    "NetworkPolicySpec.egress": "Allowed traffic from these pods. None is allowed without a rule.",
-    "NetworkPolicySpec.policyTypes": "Restricted directions. Defaults to Ingress, and Egress with such rules.",
-    "NetworkPolicyPort.endPort": "Last port of a range that begins at port.",
-    "IPBlock.except": "Parts of cidr that are left out.",
-    "Lease": "Names the holder of a role and when it was last active.",
-    "LeaseSpec.holderIdentity": "Identity of the holder.",
-    "LeaseSpec.renewTime": "Time of the holder's last renewal.",
-    "LeaseSpec.leaseDurationSeconds": "Seconds without renewal after which another candidate may take the lease.",
-    "ResourceSlice": "Devices that a driver offers, on one node or several.",
-    "ResourceSliceSpec.driver": "Name of the driver. Cannot change.",
-    "ResourceSliceSpec.pool": "Pool of the devices, and the number of its slices.",
-    "ResourceSliceSpec.nodeName": "Node that can use the devices. Of nodeName, nodeSelector, allNodes and "
-    "perDeviceNodeSelection exactly one is set.",
-    "ResourceSliceSpec.devices": "The devices.",
-    "Device.attributes": "Properties of the device for use in selectors.",
-    "Device.capacity": "Amounts that the device provides.",
-    "Device.taints": "Taints that keep away claims without a matching toleration.",
-    "DeviceClass": "A category of devices that claims request by name.",
-    "ResourceClaim": "A request for devices, and the devices allocated to it.",
-    "ResourceClaimSpec.devices": "Requested devices. Cannot change.",
-    "ResourceClaimStatus.allocation": "Allocated devices.",
-    "ResourceClaimStatus.reservedFor": "Pods that may use the devices now.",
-    "ResourceClaimTemplate": "Template from which each pod gets a claim of its own.",
-    "ResourceSlicePatch": "Overrides of what drivers publish about devices, by the administrator.",
-    "ResourceSlicePatchSpec.devices": "Which devices the patch changes, and how.",
-    "DevicePatch.filter": "Devices that the patch changes. Defaults to all devices.",
-    "DevicePatch.attributes": "Attributes to set, or with null to remove, by DOMAIN/NAME; with capacity 32 at most.",
-    "DevicePatch.capacity": "Capacities to set, by DOMAIN/NAME. None can be removed, but be set to 0.",
-    "DevicePatch.taints": "Taints to add.",
-    "DevicePatch.priority": "If several patches set the same field, the highest priority wins; of equals the older.",
-    "DevicePatchFilter": "All fields that are set must match. An empty filter matches every device.",
-    "DevicePatchFilter.driver": "Only devices of this driver: spec.driver of their slice.",
-    "DevicePatchFilter.pool": "Only devices of this pool: spec.pool.name of their slice. Drivers may use equal names.",
-    "DevicePatchFilter.device": "Only devices of this name: spec.devices[].name of their slice.",
-    "DevicePatchFilter.deviceClassName": "The selectors of this class must match the device as published.",
-    "DevicePatchFilter.selectors": "Selectors that must all match the device as its driver publishes it.",
-    "NullableDeviceAttribute.null": "An empty object removes the attribute.",
-    "NullableDeviceAttribute.string": "A text of at most 64 bytes.",
-    "NullableDeviceAttribute.int": "A whole number of 64 bits.",
-    "NullableDeviceAttribute.bool": "True or false.",
-    "NullableDeviceAttribute.version": "A semantic version (semver.org 2.0.0).",
-    "DeviceTaintRule": "One taint for the devices that a selector names, while the rule exists.",
-    "DeviceTaintRuleSpec.deviceSelector": "Devices that get the taint. Empty selects all, absent none.",
-    "DeviceTaintRuleSpec.taint": "Taint of the selected devices.",
-    "DeviceTaintRuleStatus.conditions": "EvictionInProgress reports the number of pods that wait for eviction.",
-    "DeviceTaint.effect": "NoSchedule keeps new claims away, NoExecute also ends pods that use it, None has no effect.",
-    "DeviceTaint.timeAdded": "Time at which the taint was added; tolerationSeconds count from it. Defaults to now.",
-    "BasicDevice.attributes": "Properties of the device for use in selectors.",
-    "BasicDevice.capacity": "Amounts that the device provides.",
-    "CELDeviceSelector.expression": "A CEL expression over `device` that is true for the selected devices.",
-}
+import functools
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+DESCRIPTIONS = Path(__file__).parents[1] / "descriptions"
+EVERYWHERE = "meta"
+
+
+class Described(msgspec.Struct, frozen=True):
+    """The descriptions of one type."""
+
+    text: str
+    base: str
+    """The type whose fields it takes over; "" for none."""
+    fields: dict[str, str]
 
 
 def description(full_name: str, field: str = "") -> str:
     """Return the description of a type by its full name, or of one of its fields; empty if there is none."""
-    name = full_name.rpartition(".")[2]
-    if not field:
-        return TEXTS.get(name, "")
-    return TEXTS.get(f"{name}.{field}") or TEXTS.get(f".{field}", "")
+    *path, name = full_name.split(".")
+    group = path[-2] if len(path) > 1 else EVERYWHERE
+    return _field(group, name, field) if field else _type(group, name).text
+
+
+def _field(group: str, name: str, field: str) -> str:
+    described = _type(group, name)
+    if field in described.fields:
+        return described.fields[field]
+    if described.base:
+        other, _, base = described.base.rpartition(".")
+        return _field(other or group, base, field)
+    return _type(group, "*").fields.get(field) or _type(EVERYWHERE, "*").fields.get(field, "")
+
+
+def _type(group: str, name: str) -> Described:
+    return described_types(group).get(name) or Described("", "", {})
+
+
+@functools.cache
+def described_types(group: str) -> dict[str, Described]:
+    """Return the descriptions of a group's types by name; none for a group without a file."""
+    path = DESCRIPTIONS / f"{group}.txt"
+    return dict(_read(path.read_text("utf-8"))) if path.exists() else {}
+
+
+def _read(text: str) -> Iterator[tuple[str, Described]]:
+    lines = re.sub(r"\n {4}", " ", text).splitlines()
+    starts = [number for number, line in enumerate(lines) if not line.startswith(" ")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        head, _, told = lines[start].partition(":")
+        name, _, base = head.partition(" < ")
+        fields = [line.strip().partition(": ") for line in lines[start + 1 : end]]
+        yield name, Described(told.strip(), base, {field: said for field, _, said in fields})

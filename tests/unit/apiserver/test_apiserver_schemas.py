@@ -4,10 +4,11 @@ import subprocess
 import sys
 
 import msgspec
+import pytest
 
 from actors.apiserver.http.endpoints.openapi import OpenApi
 from actors.apiserver.table import TABLE
-from protocols.kinds.shapes.descriptions import TEXTS
+from protocols.kinds.shapes.descriptions import DESCRIPTIONS, described_types, description
 from protocols.kinds.shapes.registry import kind_shape, registry
 from protocols.kinds.shapes.shape import Shape
 
@@ -44,24 +45,36 @@ def test_documents_refer_only_to_what_they_contain() -> None:
         assert wanted <= set(schemas)
 
 
-def test_descriptions_speak_of_fields_that_exist() -> None:
-    known = {"", *(name.rpartition(".")[2] for name in registry().structs)}
+def test_descriptions_speak_of_types_and_fields_that_exist() -> None:
+    known: dict[str, dict[str, set[str]]] = {}
     for name, struct in registry().structs.items():
-        known |= {f"{name.rpartition('.')[2]}.{field}" for field in struct.fields}
-        known |= {f".{field}" for field in struct.fields}
-    assert not set(TEXTS) - known
+        *_, group, _, short = name.split(".")
+        for owner in (short, "*"):
+            known.setdefault(group, {}).setdefault(owner, set()).update(struct.fields)
+            known.setdefault("meta", {}).setdefault("*", set()).update(struct.fields)
+    for path in DESCRIPTIONS.glob("*.txt"):
+        for name, described in described_types(path.stem).items():
+            assert described.fields.keys() <= known[path.stem][name], (path.stem, name)
 
 
-def test_every_field_of_a_patch_is_described() -> None:
-    """No reference of Kubernetes has this kind."""
-    patch = kind_shape("resource.k8s.io", "v1alpha3", "ResourceSlicePatch")
-    assert patch is not None
-    devices = _at(patch, "spec", "devices")
-    for path in ((), ("filter",)):
-        fields = _at(devices, *path).fields
-        assert fields
-        names = [f"{'DevicePatchFilter' if path else 'DevicePatch'}.{name}" for name in fields]
-        assert [name for name in names if name not in TEXTS] == []
+def test_every_type_and_field_is_described() -> None:
+    structs = registry().structs
+    fields = [(name, field) for name, struct in structs.items() for field in ("", *struct.fields)]
+    assert [field for field in fields if not description(*field)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "text"),
+    [
+        ("core.v1.Pod", "spec", "Desired state of the object."),
+        ("core.v1.EphemeralContainer", "image", "The image to run."),
+        ("core.v1.NodeCondition", "status", "True, False or Unknown."),
+        ("core.v1.Taint", "timeAdded", "Time at which the taint was added."),
+        ("rbac.v1.Subject", "kind", "User, Group or ServiceAccount."),
+    ],
+)
+def test_fields_are_described_by_their_type_the_one_it_extends_or_all(name: str, field: str, text: str) -> None:
+    assert description(f"io.k8s.api.{name}", field) == text
 
 
 def test_nothing_is_read_at_start() -> None:
