@@ -1,5 +1,6 @@
 """The supervisor's bus endpoint: heartbeats of actors, status, and orders of the command line."""
 
+import asyncio
 import itertools
 import signal
 import time
@@ -55,6 +56,7 @@ class Control:
     def __init__(self, options: ControlOptions, bus: Bus, tree: Tree) -> None:
         self._options = options
         self._tree = tree
+        self._scaling = asyncio.Lock()
         bus.serve(messages.HEARTBEAT, messages.Heartbeat, self._beat)
         bus.serve(messages.STATUS, messages.Empty, self._status)
         bus.serve(messages.KILL, messages.KillActor, self._kill)
@@ -102,8 +104,11 @@ class Control:
 
     async def _scale(self, request: messages.ScaleActor, call: Call) -> messages.Empty:
         """Scale; the answer is sent once the surplus is gone, while new processes start."""
-        if request.actor == NODE:
-            return await self._scale_nodes(request.count)
+        async with self._scaling:  # the next order counts what this one leaves
+            await (self._scale_nodes if request.actor == NODE else self._scale_watchers)(request)
+        return messages.Empty()
+
+    async def _scale_watchers(self, request: messages.ScaleActor) -> None:
         if request.actor not in (WATCHER, APISERVER):
             raise UsageError(f"{request.actor!r} cannot be scaled; only `watcher` and `node` run more than once")
         check_watchers(request.count)
@@ -111,11 +116,10 @@ class Control:
         if not running:
             raise UsageError("this supervisor runs no watcher group")
         await self._resize(running, request.count)
-        return messages.Empty()
 
-    async def _scale_nodes(self, count: int) -> messages.Empty:
+    async def _scale_nodes(self, request: messages.ScaleActor) -> None:
         """Add or remove nodes by number; the first one stays."""
-        settings, children = self._options.settings, self._tree.children
+        settings, children, count = self._options.settings, self._tree.children, request.count
         if settings.joined or not any(child.spec.group == NODE for child in children.values()):
             raise UsageError("this supervisor runs no node group of a plane")
         check_nodes(count, EMBEDDED if settings.runtime_embedded else settings.runtime_endpoint)
@@ -127,7 +131,6 @@ class Control:
         for name, spec in wanted.items():
             if name not in children:
                 self._tree.add(spec)
-        return messages.Empty()
 
     async def _resize(self, running: list[str], count: int) -> None:
         surplus = running[count:]
