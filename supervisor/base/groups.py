@@ -85,6 +85,8 @@ MAX_WATCHERS = 64
 MAX_NODES = 32
 NODE_GRACE_S = 20.0
 """An additional node ends its whole group, perhaps with its containers."""
+NODE_SHUTDOWN_S = 12.0
+"""Limit of the shutdown of an additional node's actors, so that its containers are stopped before its grace ends."""
 
 ACTORS = {
     CONTROL: ("store", "watchcache", "controllers", "scheduler", OTLP),

@@ -17,7 +17,7 @@ from protocols.messages.podworker import serving_name
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.settings import Settings, load_settings
 from supervisor.base.errors import guard
-from supervisor.base.groups import NODE, PlaneShape, SupervisionLimits, children
+from supervisor.base.groups import NODE, NODE_SHUTDOWN_S, PlaneShape, SupervisionLimits, children
 from supervisor.forkserver.client import ForkClient, fork
 from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid
 from supervisor.plane.start import Begin, process_age_s, run_prepared
@@ -53,7 +53,8 @@ def _serve(args: argparse.Namespace, forkserver: ForkClient) -> int:
         settings, ROOT_NAME, lambda: join.write_node_files(settings.layout, _node_config(plane, settings))
     )
     parent = Parent(run_dir=plane.layout.run, supervisor=args.supervisor, instance=args.instance)
-    begin = Begin(time.monotonic() - process_age_s(), SupervisionLimits(), lambda same: same)
+    limits = SupervisionLimits(shutdown_s=NODE_SHUTDOWN_S)
+    begin = Begin(time.monotonic() - process_age_s(), limits, lambda same: same)
     return run_prepared(prepared, begin, DETACHED, parent, forkserver)
 
 

@@ -21,6 +21,9 @@ from supervisor.root import leftovers, logs
 from supervisor.root.lock import SupervisorLocks
 from supervisor.startup.prepared import Prepared, SettingsLock
 
+READY_S = 60.0
+"""Seconds without progress after which the runtime is given up."""
+
 
 def orphaned(root: Path) -> dict[Path, int]:
     """Return the roots with containers that run without a plane: this one, and those of its further nodes."""
@@ -42,7 +45,7 @@ def take_over(where: Layout) -> None:
 
 
 def _main() -> int:
-    begin = Begin(time.monotonic(), SupervisionLimits(), lambda prepared: prepared)
+    begin = Begin(time.monotonic(), SupervisionLimits(), lambda prepared: prepared, READY_S)
     return run_prepared(_prepared(layout(sys.argv[1])), begin, sys.stdout.fileno())
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from supervisor.plane.parent import ParentLink
 
 CONTAINER_GRACE_S = 2.0
+STOP_CONTAINERS_S = CONTAINER_GRACE_S + 3.0
 MAX_EXTENSIONS = 10
 """Times of `ready_s` after which a start ends though it makes progress: actors may fail in turns."""
 ORDER_S = 2.0
@@ -268,11 +269,9 @@ class Supervisor:
 
     async def _stop_containers(self) -> None:
         request = runtime.StopContainers(CONTAINER_GRACE_S)
-        limit = CONTAINER_GRACE_S + 3.0
+        method, reply = runtime.STOP_CONTAINERS, runtime.Empty
         try:
-            await self._bus.call(
-                runtime.OWNER, runtime.STOP_CONTAINERS, request, runtime.Empty, timeout=limit, idempotent=True
-            )
+            await self._bus.call(runtime.OWNER, method, request, reply, timeout=STOP_CONTAINERS_S, idempotent=True)
         except BusError as error:
             self._console.say(f"containers may still run: {error}")
 

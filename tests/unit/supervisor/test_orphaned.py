@@ -1,6 +1,7 @@
 """A supervisor that takes over containers is ready when its report says so, however long it took."""
 
 import io
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,7 +9,7 @@ import pytest
 
 from protocols.process.layout import layout
 from supervisor.base.errors import SupervisorError
-from supervisor.plane import orphaned
+from supervisor.plane import orphaned, start
 from supervisor.report.console import FAILED, READY, WAITING
 
 
@@ -31,3 +32,12 @@ def test_report_of_a_slow_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SupervisorError, match="the runtime did not start"):
         orphaned.take_over(where)
     return None
+
+
+def test_runtime_that_never_gets_ready_ends_the_take_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[start.Begin]()
+    monkeypatch.setattr(sys, "argv", ["orphaned", str(tmp_path)])
+    monkeypatch.setattr(orphaned, "_prepared", lambda where: None)
+    monkeypatch.setattr(orphaned, "run_prepared", lambda prepared, begin, report_to: begun.append(begin))
+    orphaned._main()
+    assert begun[0].ready_s > 0, "without a limit `nodeplane down` waits for ever"

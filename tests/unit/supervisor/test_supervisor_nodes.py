@@ -19,14 +19,16 @@ from protocols.messages.podworker import INSTANCE, serving_name
 from protocols.process.layout import layout
 from protocols.process.settings import Settings
 from supervisor.base.errors import UsageError
-from supervisor.base.groups import NODE, PlaneShape, check_nodes, children
+from supervisor.base.groups import NODE, NODE_GRACE_S, PlaneShape, check_nodes, children
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
 from supervisor.base.values import node_ip
 from supervisor.cli.operate.node_config import api_server, checked_name, only_here
 from supervisor.pki import node_config
 from supervisor.pki.node_config import NodeConfig, NodeConfigInvalid, Pair
+from supervisor.plane import node_group, start
 from supervisor.plane.node_group import local_settings
+from supervisor.plane.supervisor import STOP_CONTAINERS_S
 from supervisor.startup import preflight
 from supervisor.startup.join import address_towards, joined_settings, write_node_files
 from supervisor.startup.prepare import joins_other_plane, prepare
@@ -256,3 +258,15 @@ def test_node_config_bad_certificate_is_refused(root: Path) -> None:
     with pytest.raises(NodeConfigInvalid, match="the certificates of node n2 cannot be used"):
         preflight.check(made(), "")
     assert base64.b64encode(PEM).decode() in node_config.write(made())
+
+
+def test_further_node_has_time_to_stop_its_containers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = list[start.Begin]()
+    monkeypatch.setattr(node_group, "load_settings", lambda path: settings(root))
+    monkeypatch.setattr(node_group.join, "prepare_node", lambda *_: None)
+    monkeypatch.setattr(node_group, "run_prepared", lambda prepared, begin, *_: begun.append(begin))
+    monkeypatch.setattr(node_group, "fork", lambda modules: None)
+    with pytest.raises(SystemExit):
+        node_group.main(["--settings", "settings.json", "--supervisor", "plane", "--instance", "node-2"])
+    [begin] = begun
+    assert begin.limits.shutdown_s + STOP_CONTAINERS_S < NODE_GRACE_S, "the plane kills it then"
