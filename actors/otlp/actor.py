@@ -47,6 +47,7 @@ class Otlp:
         self._collectors: dict[str, Collector] = {}
         self._buses: list[Bus] = []
         self._exporter: Exporter | None = None
+        self._sending = asyncio.Lock()
         self._failing = False
         registry = context.registry
         self._sent = Counter(*EXPORTED, registry=registry)
@@ -109,7 +110,8 @@ class Otlp:
     async def _send(self, pods: list[list[Span]]) -> None:
         if not pods or self._exporter is None:
             return
-        sent, failed = await asyncio.to_thread(self._exporter.export, pods)
+        async with self._sending:  # the exporter is used by one thread at a time
+            sent, failed = await asyncio.to_thread(self._exporter.export, pods)
         self._sent.inc(sent)
         self._lost.labels("rejected").inc(failed)
         self._note(bool(failed))

@@ -1,21 +1,27 @@
 """Spans on their way to an OpenTelemetry receiver."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from resource import RUSAGE_SELF, getrusage
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.trace import SpanKind, StatusCode
+from prometheus_client import CollectorRegistry
 
 from actors.otlp import exporter
+from actors.otlp.actor import Otlp
 from actors.otlp.exporter import Exporter
 from actors.otlp.mapping import Mapper
 from actors.otlp.pending import LONGEST_S, SETTLE_S, Pending
+from protocols.actor import Context
 from protocols.messages.trace import Span
 from tests.support.otlp_receiver import otlp_receiver
 
@@ -160,3 +166,35 @@ def test_receiver_that_never_ends_its_answer_costs_the_deadline_and_little_memor
             expected.add((0, 1))  # they may break off at the deadline
         assert done[0] in expected, "the status came in time"
         sending.close()
+
+
+async def test_stop_waits_for_the_export_in_progress_and_then_sends_the_rest() -> None:
+    """One request at a time: a second one would close the connection of the first."""
+    begun, let_end = threading.Event(), threading.Event()
+    at_once, most, sent = 0, 0, list[str]()
+
+    class Slow:
+        def export(self, pods: list[list[Span]]) -> tuple[int, int]:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            begun.set()
+            let_end.wait()
+            at_once -= 1
+            sent.extend(span.name for pod in pods for span in pod)
+            return len(pods), 0
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    otlp = Otlp(cast(Context, SimpleNamespace(registry=CollectorRegistry())))
+    otlp._exporter = cast(Exporter, Slow())
+    exporting = asyncio.create_task(otlp._send([[made("a")]]))
+    await asyncio.to_thread(begun.wait)
+    otlp._pending.add([made("b")], 0.0)
+    stopping = asyncio.create_task(otlp.stop())
+    for _ in range(9):
+        await asyncio.sleep(0)
+    let_end.set()
+    await asyncio.gather(exporting, stopping)
+    assert (most, sent) == (1, ["a", "b"])
