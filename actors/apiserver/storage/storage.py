@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 
@@ -56,6 +56,11 @@ class SharedLease:
                 self._usable_until = asked_at + self._slack
             self._uses += 1
             return self._id
+
+    def drop(self, lease: int) -> None:
+        """Use a lease no longer that the store lacks: it was restored from an older backup."""
+        if lease == self._id:
+            self._usable_until = 0.0
 
 
 FEW = 16
@@ -188,12 +193,14 @@ class Storage:
             start = page.kvs[-1].key + b"\0"
 
     async def create(self, resource: Served, key: str, raw: bytes) -> Stored:
-        lease = await self._lease(resource) if resource.ttl else 0
         number, store = self._stores.place(resource)
-        began = clock()
-        with self._meter.measured("create", resource):
-            also = _reserved(resource, None, raw)
-            done = await store.create_if_absent(_full_key(resource, key), raw, lease, TIMEOUT, also)
+        began, full, also = clock(), _full_key(resource, key), _reserved(resource, None, raw)
+
+        async def write(lease: int) -> Written:
+            with self._meter.measured("create", resource):
+                return await store.create_if_absent(full, raw, lease, TIMEOUT, also)
+
+        done = await self._leased(resource, write)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
             stored = Stored(key, done.revision, raw)
@@ -213,15 +220,16 @@ class Storage:
 
     async def update(self, resource: Served, old: Stored, raw: bytes, held: Mapping[bytes, int] = ALONE.held) -> Stored:
         """Replace an object. Raises RevisionConflict, Taken; HeldChanged if a key of `held` is not at its revision."""
-        lease = await self._lease(resource) if resource.ttl else 0
-        full = _full_key(resource, old.key)
         number, store = self._stores.place(resource)
-        began = clock()
-        with self._meter.measured("update", resource):
-            also = _reserved(resource, old.raw, raw)
-            if held:
-                also = msgspec.structs.replace(also, held=held)
-            done = await store.update_if_revision(full, raw, old.rv, lease, TIMEOUT, also)
+        began, full, also = clock(), _full_key(resource, old.key), _reserved(resource, old.raw, raw)
+        if held:
+            also = msgspec.structs.replace(also, held=held)
+
+        async def write(lease: int) -> Written:
+            with self._meter.measured("update", resource):
+                return await store.update_if_revision(full, raw, old.rv, lease, TIMEOUT, also)
+
+        done = await self._leased(resource, write)
         self._meter.saw_revision(number, done.revision)
         if done.ok:
             stored = Stored(old.key, done.revision, raw)
@@ -290,13 +298,25 @@ class Storage:
         lease = await store.lease_grant(ttl, timeout=TIMEOUT)
         await store.put(key.encode(), value, lease.id, timeout=TIMEOUT)
 
-    async def _lease(self, resource: Served) -> int:
+    async def _leased(self, resource: Served, write: Callable[[int], Awaitable[Written]]) -> Written:
+        """Write with a lease if objects of the resource expire, and again with a new one if the store lacks it."""
+        if not resource.ttl:
+            return await write(0)
+        shared = self._shared_lease(resource)
+        lease = await shared.take()
+        try:
+            return await write(lease)
+        except etcd.LeaseNotFound:
+            shared.drop(lease)
+            return await write(await shared.take())
+
+    def _shared_lease(self, resource: Served) -> SharedLease:
         number, store = self._stores.place(resource)
         shared = self._leases.get((number, resource.ttl))
         if shared is None:
             shared = SharedLease(store, resource.ttl, self._meter.lease_full)
             self._leases[number, resource.ttl] = shared
-        return await shared.take()
+        return shared
 
 
 def _not_connected(resource: Served, write: OwnWrite) -> None:
