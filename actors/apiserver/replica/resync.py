@@ -42,7 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True):
         An object of another uid was deleted before it was created again, at some revision below that of the new one.
         """
         writes = []
-        for key, now in sorted(self.stored.items(), key=lambda item: item[1].rv):
+        for key, now in self.stored.items():
             before = held.get(key)
             if before is not None and before.rv != now.rv and before.uid != now.uid:
                 writes.append((key, ObjectEvent(DELETED, now.rv - 1, before.raw)))
@@ -51,6 +51,7 @@ class Snapshot(msgspec.Struct, frozen=True):
                 writes.append((key, ObjectEvent(ADDED, now.rv, now.raw)))
             elif before.rv != now.rv:
                 writes.append((key, ObjectEvent(MODIFIED, now.rv, now.raw, before.raw)))
+        writes.sort(key=lambda write: write[1].rv)  # of objects created in one revision all deletions come first
         gone = [stored for stored in held.below("") if stored.key not in self.stored]
         return writes + [(stored.key, ObjectEvent(DELETED, mark, stored.raw)) for stored in gone]
 

@@ -195,6 +195,19 @@ def test_replica_object_created_again_in_a_gap_is_deleted_first() -> None:
     assert seen == [(8, True, False), (9, False, True)]
 
 
+def test_replica_objects_created_again_in_one_revision_are_all_deleted_first() -> None:
+    """As a restored set of objects in one transaction."""
+    replica, seen = Replica(CONFIGMAPS), list[tuple[str, int, bool]]()
+    held = [(f"ns/{name}", ObjectEvent(STORED, rv, _body(name, "old"))) for rv, name in enumerate("ab", 5)]
+    replica.on_snapshot(held, 6)
+    replica.listen(lambda change: seen.append((change.key, change.rv, change.after is not None)))
+
+    state = [(f"ns/{name}", ObjectEvent(STORED, 9, _body(name, "new"))) for name in "ab"]
+    replica.on_snapshot([*state, (FLOOR_KEY, ObjectEvent(FLOOR, 10, b""))], 10)
+
+    assert seen == [("ns/a", 8, False), ("ns/b", 8, False), ("ns/a", 9, True), ("ns/b", 9, True)]
+
+
 def _body(name: str, uid: str = "") -> bytes:
     metadata = {"name": name, "namespace": "ns", "uid": uid}
     return msgspec.json.encode({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
