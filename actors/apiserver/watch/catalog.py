@@ -1,9 +1,11 @@
 """Everything this process serves: the table, a replica of each stored kind, and a hub of watches for each resource."""
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import msgspec
 
+from actors.apiserver.api.request.target import unknown_path
 from actors.apiserver.replica.own_writes import OwnWrite, OwnWrites
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.watch.bookmarks import ChangeVolume
@@ -14,6 +16,8 @@ from protocols.bus import Bus, Following
 from protocols.kinds.served.row import Served, Table
 from protocols.kinds.table import DEFINITIONS
 from protocols.messages.objects import OWNER, ObjectEvent, stream_of
+
+T = TypeVar("T")
 
 
 class CatalogOptions(msgspec.Struct, frozen=True):
@@ -30,6 +34,13 @@ class CatalogOptions(msgspec.Struct, frozen=True):
     volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
 
 
+class _OfServed(dict[str, T]):
+    """Parts of served resources. Raises NotFound: a definition may go while a request for its objects waits."""
+
+    def __missing__(self, key: str) -> T:
+        raise unknown_path()
+
+
 class Catalog:
     """Replicas and hubs of all served resources, which change with custom resource definitions."""
 
@@ -37,9 +48,9 @@ class Catalog:
         self.table = table
         self._options = options
         self._bus = options.bus
-        self.replicas: dict[str, Replica] = {}
+        self.replicas: dict[str, Replica] = _OfServed()
         """By `row.store`."""
-        self.hubs: dict[str, Hub] = {}
+        self.hubs: dict[str, Hub] = _OfServed()
         """By `row.gvr`."""
         self._following: dict[str, Following[ObjectEvent]] = {}
         for row in table.stored:
