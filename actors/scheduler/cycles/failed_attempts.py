@@ -118,17 +118,18 @@ class FailedAttempts:
         """Nominate the pod, then evict: in this order, so that after kill -9 no other victims are chosen."""
         if failed.view.uid not in self._queue:  # gone meanwhile
             return
-        nomination = self._preemptor.nominate(failed, candidate, plan.devices)
+        nomination, overridden = self._preemptor.nominate(failed, candidate, plan.devices), list[str]()
         try:
             await self._binder.report_unschedulable(failed.pod, failed.text, nominated=candidate.node)
-            overridden = await self._preemptor.carry_out(candidate, nomination)
+            await self._preemptor.carry_out(candidate, nomination, overridden)
         except (ApiAway, ApiError) as error:
             self.retry(failed.pod, error, failed.began)
             return
+        finally:
+            for uid in overridden:
+                if uid in self._queue:
+                    self._queue.add(uid)
         self._metrics.preempted(len(candidate.victims))
-        for uid in overridden:
-            if uid in self._queue:
-                self._queue.add(uid)
         self._count_unschedulable(failed)
         if not candidate.victims:  # nobody's leaving will wake it
             self._queue.resume(failed.view.uid)

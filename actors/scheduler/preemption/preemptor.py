@@ -171,17 +171,16 @@ class Preemptor:
         self.nominations.add(nomination)
         return nomination
 
-    async def carry_out(self, candidate: Candidate, preemptor: Nomination) -> list[str]:
-        """Evict the victims, and return the uids of pods of lower priority that lost their nomination to the node.
+    async def carry_out(self, candidate: Candidate, preemptor: Nomination, overridden: list[str]) -> None:
+        """Evict the victims; `overridden` gets the uids of pods of lower priority that lose their nomination there.
 
         Raises ApiError and ApiAway.
         """
-        overridden = self.nominations.below(preemptor.priority, candidate.node)
-        for nomination in overridden:
+        for nomination in self.nominations.below(preemptor.priority, candidate.node):
             self.nominations.remove(nomination.uid)
+            overridden.append(nomination.uid)
             await self._evictor.clear_nomination(nomination)
         await self._evictor.evict(candidate, preemptor)
-        return [nomination.uid for nomination in overridden]
 
 
 def _may_need_devices(view: PodView) -> bool:
