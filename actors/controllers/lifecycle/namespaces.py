@@ -3,7 +3,6 @@
 The functions at the top are pure; NamespaceController carries out what they return.
 """
 
-import asyncio
 import logging
 from collections.abc import Container, Mapping
 
@@ -12,15 +11,16 @@ import msgspec
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.lifecycle.namespace_content import PAGE, Remaining, ending_conditions
 from protocols.kinds.table import ALL, CONFIGMAPS, NAMESPACES, PODS, SERVICEACCOUNTS, Resource
-from protocols.kube.errors import ApiAway, ApiError, suppress_status
+from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.workqueue import Retries
+from protocols.kubeclient.workqueue import Key, RetryBackoff, WorkQueue
 
 SYSTEM_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 FINALIZER = "kubernetes"
 ROOT_CA = "kube-root-ca.crt"
+NAMESPACE = "namespace"
 CONTENT = tuple(resource for resource in ALL if resource.namespaced and resource is not PODS)
 
 
@@ -99,7 +99,7 @@ class NamespaceCaches(msgspec.Struct):
 class NamespaceController:
     """Handle namespaces, level-triggered and keyed by name.
 
-    A failed namespace is retried with a growing delay and delays no other.
+    One that fails or is not empty yet comes again after a growing delay; none delays another.
     """
 
     def __init__(
@@ -108,11 +108,9 @@ class NamespaceController:
         self._kinds = kinds or Kinds()
         self._client = client
         self._ca = ca
-        self._log = log
         self._known = known
-        self._retries = Retries[str](self.enqueue)
-        self._dirty: dict[str, None] = {}
-        self._wake = asyncio.Event()
+        self._work = WorkQueue(self._step, log)
+        self._ending = RetryBackoff()
 
     def on_add(self, obj: Object) -> None:
         self.enqueue(name_of(obj))
@@ -126,39 +124,26 @@ class NamespaceController:
         self.enqueue(name_of(obj))
 
     def enqueue(self, name: str) -> None:
-        self._dirty[name] = None
-        self._wake.set()
+        self._work.put((NAMESPACE, name))
 
     def on_object_removed(self, name: str) -> None:
         """Check a terminating namespace at once: the removed object may have been its last."""
         namespace = self._known.namespaces.get(name)
         if namespace is not None and is_ending(namespace):
-            self._retries.done(name)
+            self._ending.done(name)
             self.enqueue(name)
 
     async def run(self) -> None:
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            while self._dirty:
-                await self._process(self._dirty.popitem()[0])
+        await self._work.run()
 
-    async def _process(self, name: str) -> None:
-        try:
-            done = await self._step(name)
-        except (ApiAway, ApiError) as error:
-            self._log.info("namespace not reconciled namespace=%s error=%s", name, error)
-            done = False
-        except Exception as error:
-            self._retries.broken(name, "namespace", name, error)
-            return
-        if done:
-            self._retries.done(name)
+    async def _step(self, key: Key) -> None:
+        if await self._reconcile(key[1]):
+            self._ending.done(key[1])
         else:
-            self._retries.failed(name)
+            self._work.put_later(key, self._ending.failed(key[1]))
 
-    async def _step(self, name: str) -> bool:
-        """Reconcile one namespace; return True when nothing is left to do."""
+    async def _reconcile(self, name: str) -> bool:
+        """Reconcile one namespace; return False while its content remains."""
         for create in missing_namespaces(self._known.namespaces):
             await self._create(create)
         namespace = self._known.namespaces.get(name)

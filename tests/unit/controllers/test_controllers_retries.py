@@ -239,3 +239,26 @@ async def test_ending_namespace_is_finalized_at_once_when_its_last_pod_goes(monk
     await asyncio.wait_for(api.finalized.wait(), 5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_namespace_whose_content_goes_slowly_delays_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new namespace has no service account for pods meanwhile."""
+    api, created = HeldPod(ending()), list[str]()
+    cast(dict[str, Object], api.caches.namespaces)["b"] = {"metadata": {"name": "b"}}
+
+    async def never(*_: Any, **__: Any) -> None:
+        await asyncio.Event().wait()
+
+    async def create(resource: Resource, obj: Object, namespace: str = "") -> Object:
+        created.append(f"{namespace}/{obj['metadata']['name']}")
+        return obj
+
+    monkeypatch.setattr(api, "delete_collection", never)
+    monkeypatch.setattr(api, "create", create)
+    task = asyncio.create_task(api.controller.run())
+    api.controller.enqueue("a")
+    await asyncio.sleep(0)
+    api.controller.enqueue("b")
+    await until_true(lambda: "b/default" in created)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
