@@ -84,8 +84,7 @@ def pod_lost_patch(pod: Object) -> Object:
         "message": f"node {node_of(pod)} does not exist any more",
         "lastTransitionTime": now(),
     }
-    phase = (pod.get("status") or {}).get("phase")
-    return {"status": {"conditions": [reason], **({} if phase in FINISHED else {"phase": "Failed"})}}
+    return {"status": {"conditions": [reason], "phase": "Failed"}}
 
 
 class PodGarbageCollector:
@@ -127,19 +126,25 @@ class PodGarbageCollector:
     async def run(self) -> None:
         while True:
             try:
-                async with asyncio.timeout(self._missing_nodes.pause(self._now())):
+                async with asyncio.timeout(self._pause()):
                     await self._wake.wait()
             except TimeoutError:
                 pass
             self._wake.clear()
-            while self._unplaced:
-                await self._remove(self._unplaced.popitem()[1], report=False)
+            for uid, pod in list(self._unplaced.items()):
+                if await self._remove(pod, report=False):
+                    del self._unplaced[uid]
             for node in self._missing_nodes.due(self._now()):
                 self._missing_nodes.later(node, self._now())
                 try:
                     await self._process(node)
                 except Exception as error:
                     failed("pod collection", node, error)
+
+    def _pause(self) -> float | None:
+        """Return the seconds until the next pass; None when only a change leads to one."""
+        pause = self._missing_nodes.pause(self._now())
+        return pause if not self._unplaced else min(AGAIN_S, AGAIN_S if pause is None else pause)
 
     async def _process(self, node: str) -> None:
         pods = [pod for pod in self.pods.values() if node_of(pod) == node]
@@ -157,7 +162,7 @@ class PodGarbageCollector:
     async def _remove(self, pod: Object, report: bool = True) -> bool:
         name, namespace = name_of(pod), namespace_of(pod)
         try:
-            if report:
+            if report and (pod.get("status") or {}).get("phase") not in FINISHED:
                 patch = pod_lost_patch(pod)
                 patch["metadata"] = {"uid": uid_of(pod)}
                 await self._client.patch(PODS, name, namespace, patch, kind="strategic", subresource="status")

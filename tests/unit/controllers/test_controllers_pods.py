@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from actors.controllers.lifecycle import pod_gc
-from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, pod_lost_patch, trim_pod
+from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
 from protocols.kinds.table import NODES, Resource
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiAway, ApiError
 
 
 class Api:
     def __init__(self, nodes: tuple[str, ...] = ()) -> None:
         self.nodes = nodes
+        self.away = 0
+        """Deletions that the API does not take yet."""
         self.done: list[tuple[Any, ...]] = []
 
     async def get(self, resource: Resource, name: str) -> dict[str, Any]:
@@ -27,6 +29,9 @@ class Api:
         self.done.append(("patch", name, body["status"].get("phase")))
 
     async def delete(self, resource: Resource, name: str, namespace: str, *, grace: int, uid: str) -> None:
+        if self.away:
+            self.away -= 1
+            raise ApiAway("down")
         self.done.append(("delete", name, grace, uid))
 
 
@@ -78,5 +83,19 @@ async def test_unbound_deleted_pod_is_removed_at_once() -> None:
     assert api.done == [("delete", "a", 0, "ua")]
 
 
-def test_finished_pod_keeps_phase() -> None:
-    assert "phase" not in pod_lost_patch({"spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}})["status"]
+async def test_unbound_deleted_pod_that_the_api_did_not_remove_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No change of it may ever come: it has no node, and is deleted already."""
+    monkeypatch.setattr(pod_gc, "AGAIN_S", 0.0)
+    api = Api()
+    api.away = 2
+    await run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z")])
+    assert api.done == [("delete", "a", 0, "ua")]
+
+
+async def test_finished_pod_of_missing_node_is_removed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One with a finalizer stays: its status was written again each minute."""
+    monkeypatch.setattr(pod_gc, "WAIT_S", 0.0)
+    api, failed = Api(), pod("a")
+    failed["status"]["phase"] = "Failed"
+    await run(api, [failed])
+    assert api.done == [("delete", "a", 0, "ua")]
