@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from protocols.node.cpulist import is_number
 from supervisor.base.groups import APISERVER, CONTROL, NODE
 from supervisor.console.drawing import text
 from supervisor.console.drawing.text import BAD, CHOSEN, DIM, LIT, PENDING, Line, Part, cut, pad, role_of
@@ -102,7 +103,7 @@ def box_width(width: int) -> int:
 
 def _number(name: str) -> int:
     digits = name.rpartition("-")[2]
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if is_number(digits) else 0
 
 
 def _outside(name: str, groups: set[str]) -> bool:

@@ -155,6 +155,13 @@ def test_picture_of_a_foreign_store_and_runtime_names_them() -> None:
     assert all(word in joined for word in ("etcd", "outside", "node-2"))
 
 
+@pytest.mark.parametrize("number", ["\N{SUPERSCRIPT TWO}", "9" * 5000])
+def test_picture_of_a_recording_with_an_odd_name_is_drawn(number: str) -> None:
+    house = House()
+    house.update(plane(actor(f"apiserver-{number}", "watcher")), 1.0)
+    assert picture.draw(house, picture.Look(width=80))
+
+
 PICTURE = """\
 ┌─apiserver-0───┐
 │live 123% 5679M│
