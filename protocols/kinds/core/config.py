@@ -7,6 +7,7 @@ and not stored.
 import base64
 import re
 
+import msgspec
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
@@ -16,11 +17,13 @@ from protocols.kinds.check.values import config_key_faults
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
+from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items
 
 SIZE_LIMIT = 1024 * 1024
 """Bytes of all values of an object, decoded."""
+REDACTED = "<secret contents redacted>"
 
 
 def _data_count(obj: Object) -> int:
@@ -79,22 +82,43 @@ CONFIGMAPS = Served(
 )
 
 
+DOCKER = {"kubernetes.io/dockercfg": ".dockercfg", "kubernetes.io/dockerconfigjson": ".dockerconfigjson"}
+"""Types of secrets that hold one JSON object, and its key."""
 NEEDED = {
-    "kubernetes.io/dockercfg": (".dockercfg",),
-    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    **{kind: (key,) for kind, key in DOCKER.items()},
     "kubernetes.io/ssh-auth": ("ssh-privatekey",),
     "kubernetes.io/tls": ("tls.crt", "tls.key"),
 }
 """Keys that a secret of this type must have."""
+EITHER = {"kubernetes.io/basic-auth": ("username", "password")}
+"""Keys of which a secret of this type must have one."""
+ACCOUNT_TOKEN, ACCOUNT = "kubernetes.io/service-account-token", "kubernetes.io/service-account.name"
 
 
-def _keys_of_type(path: str, secret: Object, causes: Causes) -> None:
-    missing = [key for key in NEEDED.get(secret["type"], ()) if key not in (secret.get("data") or {})]
+def _content_of_type(path: str, secret: Object, causes: Causes) -> None:
+    kind, data = secret["type"], secret.get("data") or {}
+    missing = [key for key in NEEDED.get(kind, ()) if key not in data or (not data[key] and key == "ssh-privatekey")]
+    either = EITHER.get(kind, ())
+    missing += either if not any(key in data for key in either) else ()
     causes.extend(required(f"data[{key}]") for key in missing)
+    if kind in DOCKER and not missing:
+        _docker_config(f"data[{DOCKER[kind]}]", data[DOCKER[kind]], causes)
+    if kind == ACCOUNT_TOKEN and not (at(secret, "metadata", "annotations") or {}).get(ACCOUNT):
+        causes.append(required(f"metadata.annotations[{ACCOUNT}]"))
+
+
+def _docker_config(path: str, value: str, causes: Causes) -> None:
+    try:
+        content = read_json(base64.b64decode(value))
+    except msgspec.DecodeError as error:
+        causes.append(invalid(path, REDACTED, str(error)))
+    else:
+        if content is not None and not isinstance(content, dict):
+            causes.append(invalid(path, REDACTED, "it is no JSON object"))
 
 
 class _SecretStrategy(Strategy):
-    rules = Struct(also=together(_secret_size, _keys_of_type), data=_keys)
+    rules = Struct(also=together(_secret_size, _content_of_type), data=_keys)
 
     def default(self, obj: Object) -> None:
         obj["type"] = obj.get("type") or "Opaque"

@@ -4,11 +4,11 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import invalid
-from protocols.kinds.check.table import Causes, Ordered, Struct, at_least, needed, together
-from protocols.kinds.check.values import path_segment
+from protocols.kinds.check.table import Causes, Ordered, Struct, at_least, each, together
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.workloads.metrics import metric, reference
 from protocols.kube.meta import Object
 from protocols.kube.objects import at
 
@@ -30,7 +30,8 @@ class _AutoscalerStrategy(Strategy):
                 "maxReplicas=0 scaleTargetRef={}",
                 minReplicas=at_least(1),
                 maxReplicas=at_least(1, "must be greater than 0"),
-                scaleTargetRef=Ordered("kind name", kind=needed(path_segment), name=needed(path_segment)),
+                scaleTargetRef=reference,
+                metrics=each(metric),
             ),
             _range,
         )

@@ -55,6 +55,25 @@ def changed(kind: Served, new: Object, old: Object, **status: Any) -> list[str]:
         ("configmaps", "", {"data": {"a": ""}, "binaryData": {"a": ""}}, ["data[a]"]),
         ("secrets", "", {"data": {"a/b": ""}}, ["data[a/b]"]),
         ("secrets", "", {"type": "kubernetes.io/tls", "data": {"tls.crt": ""}}, ["data[tls.key]"]),
+        ("secrets", "", {"type": "kubernetes.io/ssh-auth", "data": {"ssh-privatekey": ""}}, ["data[ssh-privatekey]"]),
+        ("secrets", "", {"type": "kubernetes.io/basic-auth"}, ["data[username]", "data[password]"]),
+        ("secrets", "", {"type": "kubernetes.io/basic-auth", "data": {"password": ""}}, []),
+        ("secrets", "", {"type": "kubernetes.io/dockercfg"}, ["data[.dockercfg]"]),
+        ("secrets", "", {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "{}"}}, []),
+        ("secrets", "", {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "{"}}, ["data[.dockercfg]"]),
+        ("secrets", "", {"type": "kubernetes.io/dockercfg", "stringData": {".dockercfg": "[]"}}, ["data[.dockercfg]"]),
+        (
+            "secrets",
+            "",
+            {"type": "kubernetes.io/dockerconfigjson", "data": {".dockerconfigjson": ""}},
+            ["data[.dockerconfigjson]"],
+        ),
+        (
+            "secrets",
+            "",
+            {"type": "kubernetes.io/service-account-token"},
+            ["metadata.annotations[kubernetes.io/service-account.name]"],
+        ),
         ("events", "", {"involvedObject": {"namespace": "other"}}, ["involvedObject.namespace"]),
         ("events", "", EVENT, []),
         ("nodes", "", {"status": {"declaredFeatures": ["GuestPod/resize", "x"]}}, ["status.declaredFeatures[1]"]),
@@ -251,6 +270,61 @@ def test_claim_status_names_what_is_wrong(status: Object, wrong: list[str]) -> N
     kind = row("persistentvolumeclaims")
     claim = made(kind, {"spec": CLAIM, "status": status})
     assert [cause.field for cause in kind.strategy.validate_status(claim, claim)] == wrong
+
+
+METRIC = {"metric": {"name": "m"}}
+PODS_TARGET = {"type": "AverageValue", "averageValue": "1"}
+
+
+@pytest.mark.parametrize(
+    ("metric", "wrong"),
+    [
+        ({"type": "Pods", "pods": {**METRIC, "target": PODS_TARGET}}, []),
+        ({}, ["type"]),
+        ({"type": "pods"}, ["type"]),
+        ({"type": "Pods"}, ["pods"]),
+        ({"type": "Pods", "resource": {"name": "cpu", "target": PODS_TARGET}}, ["pods"]),
+        (
+            {"type": "Pods", "pods": {"target": {}}},
+            ["pods.metric.name", "pods.target.type", "pods.target.averageValue"],
+        ),
+        (
+            {"type": "Pods", "pods": {**METRIC, "target": {**PODS_TARGET, "averageValue": "0"}}},
+            ["pods.target.averageValue"],
+        ),
+        (
+            {"type": "Pods", "pods": {**METRIC, "target": PODS_TARGET}, "resource": {"name": "cpu"}},
+            ["resource"],
+        ),
+        (
+            {"type": "Object", "object": {**METRIC, "target": {"type": "Value"}}},
+            ["object.describedObject.kind", "object.describedObject.name", "object.target.averageValue"],
+        ),
+        (
+            {"type": "External", "external": {**METRIC, "target": {**PODS_TARGET, "value": "1"}}},
+            ["external.target.value"],
+        ),
+        (
+            {"type": "Resource", "resource": {"target": {"type": "Utilization", "averageUtilization": 0}}},
+            ["resource.name", "resource.target.averageUtilization"],
+        ),
+        (
+            {"type": "Resource", "resource": {"name": "cpu", "target": {**PODS_TARGET, "averageUtilization": 1}}},
+            ["resource.target.averageValue"],
+        ),
+        (
+            {
+                "type": "ContainerResource",
+                "containerResource": {"name": "cpu", "container": "A", "target": PODS_TARGET},
+            },
+            ["containerResource.container"],
+        ),
+    ],
+)
+def test_autoscaler_metric_names_what_is_wrong(metric: Object, wrong: list[str]) -> None:
+    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": [metric]}
+    kind = row("horizontalpodautoscalers", "autoscaling")
+    assert fields(kind, {"spec": spec}) == [f"spec.metrics[0].{field}" for field in wrong]
 
 
 def test_default_autoscaler_without_metrics_measures_the_cpu() -> None:

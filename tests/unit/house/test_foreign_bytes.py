@@ -148,6 +148,7 @@ TABLE: dict[str, Entry] = {
         4, "the CEL worker and who asks it", "the frame, declared fields; the worker is killed for others"
     ),
     "protocols/etcd/members.py": Entry(1, "etcd", MESSAGE),
+    "protocols/kinds/core/config.py": Entry(1, "clients: registry credentials of secrets", BODY),
     "protocols/kinds/rbac/policy_rule.py": Entry(1, "roles of clients, decoded before", OBJECT),
     "protocols/kube/jsons.py": Entry(4, "callers", "linear; no number costs more than a microsecond"),
     "protocols/kube/objects.py": Entry(1, OWN, "a copy of an object, encoded before"),
