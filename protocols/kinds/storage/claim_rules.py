@@ -8,10 +8,11 @@ from protocols.kinds.check.table import Causes, Ordered, changed_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import at
-from protocols.kube.quantity import parse_quantity
+from protocols.kube.quantity import Quantity, parse_quantity
 from protocols.kube.resource_names import is_native
 
 FIXED = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+ATTRIBUTES, CURRENT = "volumeAttributesClassName", "currentVolumeAttributesClassName"
 SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
 CLAIM = ("PersistentVolumeClaim", "")
 RESIZES = (
@@ -50,19 +51,29 @@ def claim_change_causes(new: Object, old: Object) -> list[Cause]:
         if not before.get(field) and now.get(field):
             before[field] = now[field]
     requests = at(now, "resources", "requests")
-    if at(old, "status", "phase") == "Bound" and requests is not None:
-        before["resources"] = {**(before.get("resources") or {}), "requests": requests}
-    now.pop("volumeAttributesClassName", None)
-    before.pop("volumeAttributesClassName", None)
+    if at(old, "status", "phase") == "Bound":
+        if requests is not None:
+            before["resources"] = {**(before.get("resources") or {}), "requests": requests}
+        for spec in (now, before):
+            spec.pop(ATTRIBUTES, None)
     causes = [forbidden("spec", FIXED)] if now != before else []
     wanted, granted = (at(claim, "spec", "resources", "requests", "storage") for claim in (new, old))
-    if wanted != granted and _less(wanted, at(old, "status", "capacity", "storage")):
+    if _amount(wanted) < _amount(granted) and _amount(wanted) <= _amount(at(old, "status", "capacity", "storage")):
         causes.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
-    return causes + changed_causes(now, before, "volumeMode")
+    return causes + changed_causes(now, before, "volumeMode") + _attributes_causes(new, old)
 
 
-def _less(one: Any, other: Any) -> bool:
-    return bool(other) and parse_quantity(one or "0") < parse_quantity(other)
+def _amount(quantity: Any) -> Quantity:
+    return parse_quantity(quantity or "0")
+
+
+def _attributes_causes(new: Object, old: Object) -> list[Cause]:
+    """Report that the attributes of a volume are given up once they are applied."""
+    now, before = (at(claim, "spec", ATTRIBUTES) for claim in (new, old))
+    if now or now == before or at(old, "status", CURRENT) is None:
+        return []
+    to = "nil" if now is None else "empty string"
+    return [forbidden(f"spec.{ATTRIBUTES}", f"update to {to} is forbidden when status.{CURRENT} is not nil")]
 
 
 def _resource_name(path: str, name: str, causes: Causes) -> None:

@@ -173,11 +173,30 @@ def test_validate_update_of_a_spec_finds_what_may_not_change(
     assert changed(row(plural, group), {"spec": new}, {"spec": old}) == wrong
 
 
-def test_validate_update_bound_claim_may_grow_and_not_shrink_below_its_capacity() -> None:
-    claims = row("persistentvolumeclaims")
-    for size, wrong in (("2Gi", []), ("512Mi", ["spec.resources.requests.storage"])):
-        new = {"spec": {**CLAIM, "resources": {"requests": {"storage": size}}}}
-        assert changed(claims, new, {"spec": CLAIM}, phase="Bound", capacity={"storage": "1Gi"}) == wrong
+@pytest.mark.parametrize(
+    ("old", "new", "may"), [("1Gi", "2Gi", True), ("1Gi", "512Mi", False), ("3Gi", "2Gi", True), ("2Gi", "1Gi", False)]
+)
+def test_validate_update_bound_claim_may_grow_and_not_shrink_to_its_capacity(old: str, new: str, may: bool) -> None:
+    before, after = ({"spec": {**CLAIM, "resources": {"requests": {"storage": size}}}} for size in (old, new))
+    wrong = changed(row("persistentvolumeclaims"), after, before, phase="Bound", capacity={"storage": "1Gi"})
+    assert wrong == ([] if may else ["spec.resources.requests.storage"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status", "wrong"),
+    [
+        ("a", "b", {"phase": "Bound", "currentVolumeAttributesClassName": "a"}, []),
+        ("a", None, {"phase": "Bound", "currentVolumeAttributesClassName": "a"}, ["spec.volumeAttributesClassName"]),
+        ("a", "", {"phase": "Bound", "currentVolumeAttributesClassName": "a"}, ["spec.volumeAttributesClassName"]),
+        ("a", None, {"phase": "Bound"}, []),
+        ("a", "b", {"phase": "Pending"}, ["spec"]),
+    ],
+)
+def test_validate_update_attributes_of_a_bound_claim_change_and_stay(
+    old: str, new: str | None, status: Object, wrong: list[str]
+) -> None:
+    before, after = ({"spec": {**CLAIM, "volumeAttributesClassName": name}} for name in (old, new))
+    assert changed(row("persistentvolumeclaims"), after, before, **status) == wrong
 
 
 def test_validate_update_class_parameters_may_not_change() -> None:
