@@ -98,12 +98,13 @@ class Holders:
 
     async def _record(self, sandbox: Sandbox, holder: Holder) -> None:
         """Write the record before go: whatever happens then, the next runtime knows the holder."""
-        before = sandbox.record
-        fresh = msgspec.structs.replace(before, holder=holder)
-        await asyncio.to_thread(self._state.save, fresh)
-        if sandbox.record is not before or not sandbox.ready:
-            raise WrongState(f'sandbox "{sandbox.id}" is not ready; run a new one')
-        sandbox.record = fresh
+        async with sandbox.writing:
+            fresh = msgspec.structs.replace(sandbox.record, holder=holder)
+            if sandbox.ready:
+                await asyncio.to_thread(self._state.save, fresh)
+            if not sandbox.ready:
+                raise WrongState(f'sandbox "{sandbox.id}" is not ready; run a new one')
+            sandbox.record = fresh
 
     def _watch(self, sandbox: Sandbox) -> bool:
         holder = sandbox.record.holder

@@ -211,6 +211,8 @@ class ProcessBackend:
     async def _clean_up(self, container: Container, began: Started) -> None:
         await asyncio.to_thread(kill_session, began.pid, began.ticks, began.boot)
         try:
-            await asyncio.to_thread(self._state.save, container.record)
+            async with container.writing:
+                if not container.removing:
+                    await asyncio.to_thread(self._state.save, container.record)
         except StateNotWritten as error:
             _LOG.error("%s", error)

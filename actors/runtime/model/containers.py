@@ -121,6 +121,8 @@ class Sandbox(msgspec.Struct, eq=False):
     containers: dict[str, "Container"] = msgspec.field(default_factory=dict)
     stopping: bool = False
     """True while it is stopped: no container is created or started."""
+    writing: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    """Held while its file is written or removed by a thread: a removal comes after all writes."""
     encoded_status: tuple[SandboxRecord, bytes] | None = None
     """Cached status as a field of an event, and the record it was encoded from."""
 
@@ -145,6 +147,9 @@ class Container(msgspec.Struct, eq=False):
     starting: "asyncio.Future[None] | None" = None
     """Done when the pending start has succeeded or failed."""
     removing: bool = False
+    """True from the begin of a removal on, unless it fails."""
+    writing: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    """Held while its file is written or removed: a removal comes after all writes."""
     stop_sent: bool = False
     ended: asyncio.Event | None = None
     """Created by the first waiter: most containers have none."""

@@ -156,9 +156,11 @@ class Containers:
         try:
             if container.life.state is ContainerState.RUNNING:
                 await self._kill(container)
-            await self._erase(container)
-        finally:
+            async with container.writing:
+                await self._erase(container)
+        except BaseException:
             container.removing = False
+            raise
 
     async def exec_sync(self, id: str, argv: list[str], timeout: float) -> ExecResult:
         container = self.find_running(id)
@@ -176,7 +178,11 @@ class Containers:
         Raises WrongState, without any change, if the container uses more memory than the new limit.
         """
         container = self._deps.pods.container(id)
-        if container.life.state is ContainerState.EXITED:
+        async with container.writing:
+            await self._update(container, resources)
+
+    async def _update(self, container: Container, resources: pb.LinuxContainerResources) -> None:
+        if container.life.state is ContainerState.EXITED or container.removing:
             raise WrongState(f'container "{container.id}" has ended')
         changed = pb.ContainerConfig.FromString(container.record.config)
         changed.linux.resources.MergeFrom(resources)

@@ -81,13 +81,20 @@ class Sandboxes:
         """Change the resources of a pod. Raises NotFound, StateNotWritten."""
         sandbox = self._deps.pods.sandbox(id)
         config = pb.PodSandboxConfig()
-        config.CopyFrom(sandbox.config)
-        config.linux.resources.CopyFrom(resources)
-        data = config.SerializeToString()
-        await asyncio.to_thread(self._deps.state.save, msgspec.structs.replace(sandbox.record, config=data))
-        sandbox.record, sandbox.config = msgspec.structs.replace(sandbox.record, config=data), config
+        async with sandbox.writing:
+            self._deps.pods.sandbox(sandbox.id)  # it may have been removed meanwhile
+            config.CopyFrom(sandbox.config)
+            config.linux.resources.CopyFrom(resources)
+            await self._save_config(sandbox, config)
         cgroups = self._deps.processes.cgroups
         cgroups.update_pod(pod_group(config, cgroups.unified))
+
+    async def _save_config(self, sandbox: Sandbox, config: pb.PodSandboxConfig) -> None:
+        stored = msgspec.structs.replace(sandbox.record, config=config.SerializeToString())
+        await asyncio.to_thread(self._deps.state.save, stored)
+        sandbox.record, sandbox.config = msgspec.structs.replace(sandbox.record, config=stored.config), config
+        if sandbox.record.stopped_at != stored.stopped_at:  # it stopped meanwhile, and the file says otherwise
+            self._deps.state.save(sandbox.record, durable=False)
 
     async def remove(self, id: str) -> None:
         sandbox = self._find(id)
@@ -96,10 +103,10 @@ class Sandboxes:
         await self._stop(sandbox)
         for container in list(sandbox.containers.values()):
             await self._containers.remove(container.id)
-        if sandbox.id not in self._deps.pods.sandboxes:
-            return  # another call removed it meanwhile
-        await asyncio.to_thread(self._deps.state.remove, sandbox.record)
-        if sandbox.id in self._deps.pods.sandboxes:
+        async with sandbox.writing:
+            if sandbox.id not in self._deps.pods.sandboxes:
+                return  # another call removed it meanwhile
+            await asyncio.to_thread(self._deps.state.remove, sandbox.record)
             self._deps.events.emit(pb.CONTAINER_DELETED_EVENT, sandbox.id, sandbox)
             self._deps.pods.remove_sandbox(sandbox)
 

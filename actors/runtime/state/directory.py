@@ -85,7 +85,7 @@ class StateDirectory:
 
 
 def _replace(path: Path, data: bytes) -> None:
-    temporary = f"{path.parent}/.{path.name}.{os.getpid()}.tmp"
+    temporary = f"{path.parent}/.{path.name}.now.{os.getpid()}.tmp"  # a thread may write another beside it
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
         file.write(data)
     os.rename(temporary, path)

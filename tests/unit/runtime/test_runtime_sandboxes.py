@@ -1,16 +1,18 @@
 """What is left of a sandbox after an operation on it fails."""
 
+import asyncio
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
 from actors.runtime.backends.holders import Holders
 from actors.runtime.backends.hollow import HollowBackend
 from actors.runtime.images.store import ImageStore
-from actors.runtime.model.containers import ContainerState
+from actors.runtime.model.containers import ContainerRecord, ContainerState, SandboxRecord
 from actors.runtime.model.errors import LauncherGone, StateNotWritten
 from actors.runtime.model.pods import Clock, RuntimePods
 from actors.runtime.operations import sandboxes as operations
@@ -35,13 +37,13 @@ class Runtime:
         launcher = Mock()
         launcher.launch_holder.side_effect = LauncherGone("gone")
         self.holders = Holders(launcher, self.state)
-        processes: Any = SimpleNamespace(holders=self.holders, cgroups=Mock(unified=True))
+        self.processes: Any = SimpleNamespace(holders=self.holders, cgroups=Mock(unified=True))
         dependencies = Dependencies(
             pods=self.pods,
             state=self.state,
             events=events,
             clock=clock,
-            processes=processes,
+            processes=self.processes,
             hollow=HollowBackend(Lifecycle(events), self.state),
             images=ImageStore(directory / "images"),
             cdi=CdiFiles([]),
@@ -84,3 +86,65 @@ async def test_sandbox_whose_namespaces_cannot_be_made_leaves_nothing(
         await runtime.sandboxes.run(CONFIG, "")
     assert runtime.holders._locks == {}
     assert runtime.state.load() == ([], [])
+
+
+class HeldSave:
+    """Stands for `StateDirectory.save`: the writes of threads wait until `go` is set."""
+
+    def __init__(self, state: StateDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._save, self.began, self.go = state.save, threading.Event(), threading.Event()
+        monkeypatch.setattr(state, "save", self)
+
+    def __call__(self, record: SandboxRecord | ContainerRecord, durable: bool = True) -> None:
+        if durable:
+            self.began.set()
+            assert self.go.wait(30)
+        self._save(record, durable)
+
+
+async def test_sandbox_removed_during_an_update_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runtime = Runtime(tmp_path)
+    id = await runtime.sandboxes.run(CONFIG, "")
+    held = HeldSave(runtime.state, monkeypatch)
+    update = asyncio.create_task(runtime.sandboxes.update(id, pb.LinuxContainerResources(cpu_shares=512)))
+    await asyncio.to_thread(held.began.wait, 30)
+    removal = asyncio.create_task(runtime.sandboxes.remove(id))
+    await asyncio.wait([removal], timeout=0.2)
+    held.go.set()
+    await asyncio.gather(update, removal)
+    assert runtime.state.load() == ([], [])
+
+
+async def test_sandbox_stopped_during_an_update_is_stopped_on_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(tmp_path)
+    id = await runtime.sandboxes.run(CONFIG, "")
+    held = HeldSave(runtime.state, monkeypatch)
+    update = asyncio.create_task(runtime.sandboxes.update(id, pb.LinuxContainerResources(cpu_shares=512)))
+    await asyncio.to_thread(held.began.wait, 30)
+    await runtime.sandboxes.stop(id)
+    held.go.set()
+    await update
+    assert runtime.state.load()[0] == [runtime.pods.sandbox(id).record]
+    assert runtime.pods.sandbox(id).record.stopped_at
+
+
+async def test_container_removed_during_an_update_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(tmp_path)
+    pod = await runtime.sandboxes.run(CONFIG, "")
+    config = pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name="c"), image=pb.ImageSpec(image="b"), command=["true"]
+    )
+    id = await runtime.containers.create(pod, config)
+    runtime.processes.forget = AsyncMock()
+    held = HeldSave(runtime.state, monkeypatch)
+    update = asyncio.create_task(runtime.containers.update(id, pb.LinuxContainerResources(cpu_shares=512)))
+    await asyncio.to_thread(held.began.wait, 30)
+    removal = asyncio.create_task(runtime.containers.remove(id))
+    await asyncio.wait([removal], timeout=0.2)
+    held.go.set()
+    await asyncio.gather(update, removal)
+    assert runtime.state.load()[1] == []
