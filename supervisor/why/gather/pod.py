@@ -6,7 +6,7 @@ from protocols.kinds import views
 from protocols.kinds.table import EVENTS, NODES, PODS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, event_time, uid_of
-from protocols.kube.objects import number
+from protocols.kube.objects import mapping, number
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
 from protocols.trace import Row
@@ -110,7 +110,13 @@ def _event(event: Object) -> ApiEvent:
         str(event.get("reason") or ""),
         str(event.get("message") or ""),
         number(event.get("count")) or 1,
+        _container(str(mapping(event.get("involvedObject")).get("fieldPath") or "")),
     )
+
+
+def _container(field_path: str) -> str:
+    """Return the name in `spec.containers{NAME}`."""
+    return field_path.partition("{")[2].removesuffix("}")
 
 
 async def _steps(reader: SourceReader, sources: Sources, namespace: str, name: str) -> tuple[Row, ...]:

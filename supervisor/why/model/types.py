@@ -47,6 +47,8 @@ class ApiEvent(msgspec.Struct, frozen=True):
     reason: str
     message: str
     count: int = 1
+    container: str = ""
+    """Name of the container it is about; "" for the pod, or if it does not say."""
 
 
 class PluginEvidence(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Pods whose containers run, or ran: crash loops, probes, broken devices, a slow start, and pods that are fine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from protocols.kube.meta import condition
 from protocols.kube.objects import mapping, number, rows
@@ -9,8 +9,8 @@ from protocols.process.texts import signal_name
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
 from supervisor.why.model.text import ago, at, event_line, plural, span_text
-from supervisor.why.model.types import Finding, PodEvidence
-from supervisor.why.pods.view import APP, ContainerEnd, ContainerView, containers, spec_of, status_of
+from supervisor.why.model.types import ApiEvent, Finding, PodEvidence
+from supervisor.why.pods.view import APP, ContainerEnd, ContainerView, containers, events_about, spec_of, status_of
 
 MEANINGS = {126: "the command cannot be executed", 127: "the command is not found", 128: "it could not be started"}
 BEFORE_S = 60.0
@@ -78,17 +78,23 @@ def _killed_by(found: PodEvidence, container: ContainerView, run: ContainerEnd) 
     if run.reason == OUT_OF_MEMORY and limit:
         return f"its memory limit is {limit}"
     hook = hook_of(container, "postStart")
+    events = events_about(found, container)
     if hook and any(event.reason == "FailedPostStartHook" and abs(event.at - run.finished) < BEFORE_S
-                    for event in found.events):  # fmt: skip
+                    for event in events):  # fmt: skip
         return f"the node ended it since its postStart hook ({hook}) failed"
-    for event in reversed(found.events):
-        if event.reason == "Killing" and container.name in event.message.split() and "probe" in event.message:
-            answer = next(
-                (_answer(reported.message) for reported in reversed(found.events) if reported.reason == "Unhealthy"), ""
-            )
+    for event in reversed(events):
+        _, failed, probe = event.message.partition(f"Container {container.name} failed ")
+        if event.reason == "Killing" and failed:
+            answers = _answers(events, probe.partition(" ")[0].capitalize())
+            answer = _answer(answers[-1].message) if answers else ""
             killed = abs(event.at - run.finished) < BEFORE_S
             return f"the node ended it: {event.message.rstrip('.')}; last answer: {answer}" if killed else ""
     return ""
+
+
+def _answers(events: Sequence[ApiEvent], kind: str) -> list[ApiEvent]:
+    """Return the failures of a probe: Liveness, Readiness or Startup."""
+    return [event for event in events if event.reason == "Unhealthy" and event.message.startswith(kind)]
 
 
 def hook_of(container: ContainerView, kind: str) -> str:
@@ -173,7 +179,7 @@ def not_ready(found: PodEvidence) -> Finding | None:
     kind, probe = _probe_of(container)
     if not probe:
         return None
-    answers = [event for event in found.events if event.reason == "Unhealthy" and event.message.startswith(kind)]
+    answers = _answers(events_about(found, container), kind)
     reason = f"the {kind.lower()} probe ({probe_text(probe)}) of container {container.name} has not succeeded"
     reason += f": last answer at {ago(answers[-1].at, found.now)}: {_answer(answers[-1].message)}" if answers else (
         f" since it started at {ago(container.running, found.now)}; {_unasked(probe, container.running, found.now)}"

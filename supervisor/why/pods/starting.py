@@ -1,5 +1,6 @@
 """Pods that a node admitted and whose containers do not run yet: claims, volumes, sandbox, image, configuration."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from protocols.kube.objects import rows
@@ -10,7 +11,7 @@ from supervisor.calls.text import record_lines
 from supervisor.why.model.text import ago, event_line, span_text
 from supervisor.why.model.types import ApiEvent, Finding, PodEvidence
 from supervisor.why.pods.running import hook_of
-from supervisor.why.pods.view import ContainerView, containers, status_of
+from supervisor.why.pods.view import ContainerView, containers, events_about, status_of
 
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
@@ -26,10 +27,11 @@ def image(found: PodEvidence) -> Finding | None:
     container = _waiting(found, IMAGE_REASONS)
     if container is None:
         return None
-    pulls = [event.message for event in found.events if event.message.startswith("Failed to pull image")]
+    events = events_about(found, container)
+    pulls = [event.message for event in events if event.message.startswith("Failed to pull image")]
     detail = pulls[-1] if pulls else container.message
     reason = f"image {container.image!r} of {container.kind} {container.name}: {container.waiting}: {detail}"
-    evidence = [event_line(event) for event in found.events if event.reason in ("Failed", "BackOff", "Pulling")]
+    evidence = [event_line(event) for event in events if event.reason in ("Failed", "BackOff", "Pulling")]
     advice = "import it with `nodeplane image import`, or correct its name; `nodeplane image ls` lists those there are"
     return Finding("waiting for its image", reason, tuple(evidence[-3:]), (advice,))
 
@@ -55,14 +57,14 @@ def _culprit(found: PodEvidence, container: ContainerView) -> CallRecord | None:
         failed = call.method == "PreStartContainer" and call.status not in ("OK", "") and call.error
         if failed and call.error in container.message:
             return call
-        if any(name and name in container.message for name in _cdi_names(call)):
+        if any(re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", container.message) for name in _cdi_names(call)):
             return call
     return None
 
 
 def _cdi_names(call: CallRecord) -> Iterator[str]:
     for answer in rows(call.reply.get("container_responses")):
-        yield from (str(device.get("name") or "") for device in rows(answer.get("cdi_devices")))
+        yield from filter(None, (str(device.get("name") or "") for device in rows(answer.get("cdi_devices"))))
 
 
 def volumes(found: PodEvidence) -> Finding | None:

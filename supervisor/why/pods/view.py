@@ -8,6 +8,7 @@ from protocols.kinds import views
 from protocols.kube.meta import Object, meta
 from protocols.kube.objects import mapping, number, rows
 from protocols.kube.times import time_or
+from supervisor.why.model.types import ApiEvent, PodEvidence
 
 INIT, APP = "init container", "container"
 
@@ -92,6 +93,11 @@ def _ended(state: Object) -> ContainerEnd | None:
         time_or(terminated.get("startedAt")),
         time_or(terminated.get("finishedAt")),
     )
+
+
+def events_about(found: PodEvidence, container: ContainerView) -> list[ApiEvent]:
+    """Return the events of the pod without those that name another container."""
+    return [event for event in found.events if event.container in ("", container.name)]
 
 
 def spec_of(pod: views.Pod) -> Object:

@@ -308,3 +308,41 @@ async def test_log_of_a_container_that_runs_again_is_that_of_its_last_run() -> N
     logs: Any = Logs()
     await gather._logs(logs, pod)
     assert asked == [("again", True), ("unready", False)]
+
+
+def test_events_that_name_another_container_explain_nothing_of_this_one() -> None:
+    restarted = recorded("restarted")
+    others = tuple(msgspec.structs.replace(event, container="other") for event in restarted.events)
+    assert "the node ended it" not in diagnose_pod(msgspec.structs.replace(restarted, events=others)).reason
+    unready = recorded("notready")
+    others = tuple(msgspec.structs.replace(event, container="other") for event in unready.events)
+    assert "last answer" not in diagnose_pod(msgspec.structs.replace(unready, events=others)).reason
+    imageless = recorded("noimage")
+    others = tuple(msgspec.structs.replace(event, container="other") for event in imageless.events)
+    assert diagnose_pod(msgspec.structs.replace(imageless, events=others)).evidence == ()
+
+
+def test_container_called_as_a_word_of_a_message_was_not_killed_by_it() -> None:
+    found = recorded("restarted")
+    (name,) = (container.name for container in containers(found.pod or {}))
+    killed, other = f"Container {name} failed liveness probe", f"Container other failed {name} liveness probe"
+    events = (msgspec.structs.replace(event, message=event.message.replace(killed, other)) for event in found.events)
+    assert "the node ended it" not in diagnose_pod(msgspec.structs.replace(found, events=tuple(events))).reason
+
+
+def test_last_answer_is_that_of_the_probe_for_which_the_container_was_killed() -> None:
+    found = recorded("restarted")
+    late = msgspec.structs.replace(found.events[-1], reason="Unhealthy", message="Readiness probe failed: slow")
+    assert "last answer: stuck" in diagnose_pod(msgspec.structs.replace(found, events=(*found.events, late))).reason
+
+
+def test_plugin_whose_cdi_name_begins_another_is_not_the_culprit() -> None:
+    found = recorded("unknown-cdi")
+    pod = msgspec.json.decode(msgspec.json.encode(found.pod).replace(b"v.com/gpu=none", b"v.com/gpu=none2"))
+    assert "of the plugin of" in diagnose_pod(found).reason
+    assert "of the plugin of" not in diagnose_pod(msgspec.structs.replace(found, pod=pod)).reason
+
+
+def test_event_names_its_container() -> None:
+    event = {"involvedObject": {"fieldPath": "spec.initContainers{setup}"}}
+    assert [gather._event(event).container, gather._event({}).container] == ["setup", ""]
