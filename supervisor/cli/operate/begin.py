@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from supervisor.base.errors import UsageError
 from supervisor.begin.project import (
     AGENT,
     APIS,
@@ -20,11 +21,17 @@ from supervisor.begin.project import (
 FORCE_HELP = "overwrite files with other contents"
 
 
+def _directory(text: str) -> Path:
+    if not text:  # of a variable that is not set, and Path would mean the current directory
+        raise UsageError("DIR is empty; . is the current directory")
+    return Path(text)
+
+
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     _add_protos(subparsers)
     parser = subparsers.add_parser("new", help="begin a device plugin, DRA driver or agent", allow_abbrev=False)
     parser.add_argument("kind", choices=(PLUGIN, DRIVER, AGENT))
-    parser.add_argument("directory", type=Path, metavar="DIR", help="directory of the project, which names it")
+    parser.add_argument("directory", type=_directory, metavar="DIR", help="directory of the project, which names it")
     language = parser.add_mutually_exclusive_group()
     for name in (PYTHON, GO):
         language.add_argument(f"--{name}", dest="language", action="store_const", const=name, help=f"in {name.title()}")
@@ -36,7 +43,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _add_protos(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("protos", help="write .proto files", allow_abbrev=False)
-    parser.add_argument("directory", type=Path, metavar="DIR", help="directory to write them to")
+    parser.add_argument("directory", type=_directory, metavar="DIR", help="directory to write them to")
     parser.add_argument("--force", action="store_true", help=FORCE_HELP)
     parser.set_defaults(run=protos)
 

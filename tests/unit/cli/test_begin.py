@@ -1,12 +1,18 @@
 """`nodeplane new` and `nodeplane protos`: names, files that are there, and what is written."""
 
 import subprocess
+import sys
 import tomllib
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
 
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.begin.project import APIS, PROTOS, TEMPLATES, proto_files
 from supervisor.cli.main import main
 from tests.support.product import ROOT as REPO
@@ -50,6 +56,7 @@ def test_file_with_other_contents_is_kept_without_force(
     ("words", "says"),
     [
         (["plugin", "No_Name"], "'No_Name' names no project"),
+        (["plugin", ""], "DIR is empty"),
         (["plugin", "x", "--resource", "gpu"], "--resource 'gpu' is no DOMAIN/NAME"),
         (["plugin", "x", "--resource", "kubernetes.io/gpu"], "is no DOMAIN/NAME"),
         (["plugin", "x", "--driver", "a.b"], "--driver is not for a project of kind plugin; its name is --resource"),
@@ -97,6 +104,25 @@ def test_project_needs_nothing_of_ours_to_run_and_its_job_is_yaml(kind: str, lan
         assert language == "--go" or tomllib.loads(written[name])["project"]["name"] == "x"
     recipe = ["make", "-n", "test"]
     subprocess.run(recipe, cwd=tmp_path / "x", check=True, capture_output=True, timeout=20)
+
+
+def test_devices_that_cannot_be_read_do_not_end_the_stream(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "deviceplugin_v1beta1_pb2", pb)
+    monkeypatch.setitem(sys.modules, "deviceplugin_v1beta1_pb2_grpc", SimpleNamespace(DevicePluginServicer=object))
+    spec = spec_from_file_location("kubelet", TEMPLATES / "plugin-python" / "kubelet.py")
+    assert spec is not None
+    assert spec.loader is not None
+    kubelet = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "kubelet", kubelet)
+    spec.loader.exec_module(kubelet)
+    monkeypatch.setattr(kubelet, "RETRY_S", 0)
+    answers: list[Any] = [OSError("busy"), [pb.Device(ID="a", health="Healthy")]]
+    devices = Mock(side_effect=answers)
+    stream = kubelet.Plugin("a.b/c", devices, None).ListAndWatch(pb.Empty(), Mock())
+    assert [device.ID for device in next(stream).devices] == ["a"]
+    assert "devices not read: OSError('busy')" in capsys.readouterr().out
 
 
 EDITED = {"plugin": "plugin", "dra-driver": "driver", "agent": "agent"}

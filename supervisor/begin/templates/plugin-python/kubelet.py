@@ -15,7 +15,7 @@ import deviceplugin_v1beta1_pb2_grpc as api
 
 DIRECTORY = Path(os.environ.get("NODEPLANE_KUBELET_DIR", "/var/lib/kubelet"), "device-plugins")
 INSTANCE = os.environ.get("POD_UID", str(os.getpid()))[:8]  # two versions may run at once, each as pid 1 of its pod
-POLL_S, CALL_S = 0.2, 10.0
+POLL_S, RETRY_S, CALL_S = 0.2, 1.0, 10.0
 ended = threading.Event()
 
 
@@ -35,7 +35,12 @@ class Plugin(api.DevicePluginServicer):
         """Send the whole list now and on each change. The end of this stream means that the plugin is gone."""
         sent = None
         while context.is_active() and not ended.is_set():
-            response = pb.ListAndWatchResponse(devices=self.devices())
+            try:
+                response = pb.ListAndWatchResponse(devices=self.devices())
+            except Exception as error:  # the kubelet keeps what was sent
+                print(f"devices not read: {error!r}", flush=True)
+                ended.wait(RETRY_S)
+                continue
             if response != sent:
                 yield response
                 sent = response
