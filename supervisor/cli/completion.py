@@ -28,7 +28,7 @@ BASH = r"""
 # nodeplane, for bash: source <(nodeplane completion bash)
 _nodeplane() {
     local cur=${COMP_WORDS[COMP_CWORD]} reply
-    [[ $cur == = ]] && cur=
+    [[ $cur == [=:] ]] && cur=
     mapfile -t reply < <(nodeplane completion bash --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
     case ${reply[0]} in
         :files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
@@ -88,9 +88,23 @@ def _completion(args: argparse.Namespace) -> int:
     if args.words is None:
         print(SCRIPTS[args.shell].strip())
         return 0
-    for candidate in candidates(args.words or [""]):
-        print(_line(args.shell, candidate))
+    words, done = _unsplit(args.words) if args.shell == "bash" else (args.words, "")
+    for candidate in candidates(words or [""]):
+        print(_line(args.shell, candidate).removeprefix(done))
     return 0
+
+
+def _unsplit(words: Sequence[str]) -> tuple[list[str], str]:
+    """Join what bash splits at `:`: `0000`, `:`, `3b`. Return also the part of the last word that bash leaves alone."""
+    joined, done = [""], ""
+    for word in words:
+        done = ""
+        if word and joined[-1] and (word.startswith(":") or joined[-1].endswith(":")):
+            done = joined[-1] + (word if word.startswith(":") else "")
+            joined[-1] += word
+        else:
+            joined.append(word)
+    return joined[1:], done
 
 
 def _line(shell: str, candidate: _Candidate) -> str:

@@ -143,6 +143,24 @@ def test_script_is_valid(shell: str, capsys: pytest.CaptureFixture[str], tmp_pat
     subprocess.run([shell, "-n", script], check=True)
 
 
+@pytest.mark.parametrize(
+    ("words", "rest"),
+    [
+        (["0000", ":", "3"], ["3b:00.0"]),
+        (["0000", ":"], ["3b:00.0", "5e:00.0"]),
+        (["0000", ":", "3b", ":", "0"], ["00.0"]),
+        (["0000:3"], ["0000:3b:00.0"]),
+        (["00"], ["0000:3b:00.0", "0000:5e:00.0"]),
+    ],
+)
+def test_bash_gets_the_rest_of_a_word_that_it_splits_at_colons(
+    words: list[str], rest: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(live, "device_words", lambda where, given: ["0000:3b:00.0", "0000:5e:00.0"])
+    assert main(["completion", "bash", "--words", "chaos", "device", "a.b/gpu", *words]) == 0
+    assert capsys.readouterr().out.split() == rest
+
+
 def test_bash_completes(tmp_path: Path) -> None:
     """The function as bash calls it, with words split at `=`."""
     command = tmp_path / "nodeplane"
