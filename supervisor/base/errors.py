@@ -123,6 +123,13 @@ def guard(work: Callable[[], int]) -> int:
         return 1
 
 
+def until_interrupted(work: Callable[[], object]) -> int:
+    """Run what goes on until Ctrl-C and return the exit code: that is its clean end."""
+    with suppress(KeyboardInterrupt):
+        work()
+    return 0
+
+
 def exit_code(error: Exception) -> int:
     """Return the exit code of a command that ended with this error: 2 for usage and settings, 1 for unknown errors."""
     if isinstance(error, SettingsInvalid):

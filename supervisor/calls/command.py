@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 
 from protocols.messages.calls import CallRecord
 from protocols.process.texts import printable
-from supervisor.base.errors import NotRunning
+from supervisor.base.errors import NotRunning, until_interrupted
 from supervisor.base.terminal import BAD, GOOD, PENDING, json_text
 from supervisor.calls.client import CallBatch, CallQuery, CallReader, read_calls
 from supervisor.calls.peers import NoSuchPeer, check_peer
@@ -39,9 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def _run(args: argparse.Namespace) -> int:
     query = CallQuery(args.peer, args.show_secrets)
     if args.follow:
-        with contextlib.suppress(KeyboardInterrupt):
-            ask(layout_from(args), lambda asking: _follow(asking, query, args.output))
-        return 0
+        return until_interrupted(lambda: ask(layout_from(args), lambda asking: _follow(asking, query, args.output)))
     records = ask(layout_from(args), lambda asking: _read(asking, query))
     for record in records:
         _print(record, args.output)

@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 import sys
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import msgspec
 from protocols.kube.times import format_micro
 from protocols.recording.frames import RecordingInvalid
 from protocols.trace import Row
-from supervisor.base.errors import UsageError
+from supervisor.base.errors import UsageError, until_interrupted
 from supervisor.base.recordings import opened
 from supervisor.base.terminal import json_text, print_json, show
 from supervisor.cli.flags import layout_from
@@ -69,9 +68,7 @@ def run(args: argparse.Namespace) -> int:
     if args.diff:
         return _diff(args)
     if args.follow:
-        with contextlib.suppress(KeyboardInterrupt):
-            asyncio.run(_follow(args, _name(args.pod)))
-        return 0
+        return until_interrupted(lambda: asyncio.run(_follow(args, _name(args.pod))))
     trace = _trace(args, args.pod)
     if args.output == "json":
         print_json(JsonTrace(trace.pod, trace.uids, trace.silent, [_json(row) for row in trace.rows]))

@@ -8,7 +8,7 @@ from pathlib import Path
 from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import ROOT_NAME, ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from protocols.process.texts import printable
-from supervisor.base.errors import NotRunning, UsageError
+from supervisor.base.errors import NotRunning, UsageError, until_interrupted
 from supervisor.base.terminal import CLEAR, Table, duration, print_json, show
 from supervisor.base.values import at_least
 from supervisor.cli.flags import layout_from
@@ -46,15 +46,16 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _status(args: argparse.Namespace) -> int:
-    if not args.watch:
-        _print_status(args)
-        return 0
-    try:
-        while True:
-            _refresh(args)
-            time.sleep(REFRESH_S)
-    except KeyboardInterrupt:
-        return 0
+    if args.watch:
+        return until_interrupted(lambda: _watch(args))
+    _print_status(args)
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> None:
+    while True:
+        _refresh(args)
+        time.sleep(REFRESH_S)
 
 
 def _print_status(args: argparse.Namespace) -> None:
@@ -150,10 +151,13 @@ def _show_logs(args: argparse.Namespace) -> int:
     tails = {path.stem: Tail(path) for path in paths}
     prefix = len(tails) > 1
     _print_new(tails, prefix, at_least(0, args.lines, "-n"))
-    while args.follow:
+    return until_interrupted(lambda: _follow(tails, prefix)) if args.follow else 0
+
+
+def _follow(tails: dict[str, Tail], prefix: bool) -> None:
+    while True:
         time.sleep(POLL_S)
         _print_new(tails, prefix, None)
-    return 0
 
 
 def log_files(directory: Path, actor: str | None) -> list[Path]:

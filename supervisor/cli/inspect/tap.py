@@ -11,7 +11,7 @@ import msgspec
 from protocols.bus import Event, Op, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.messages.supervisor import PlaneStatus
-from supervisor.base.errors import SupervisorError, UsageError
+from supervisor.base.errors import SupervisorError, UsageError, until_interrupted
 from supervisor.base.terminal import json_text
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
@@ -63,9 +63,7 @@ def _run(args: argparse.Namespace) -> int:
         check_stream(await asking.status(), args.owner, args.stream)
         await tap(asking, args.owner, args.stream, args.once)
 
-    with contextlib.suppress(KeyboardInterrupt):
-        ask(layout_from(args), question)
-    return 0
+    return until_interrupted(lambda: ask(layout_from(args), question))
 
 
 async def tap(asking: Asking, owner: str, stream: str, once: bool = False) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from protocols.messages import cri
 from protocols.messages.cri import CriCall, CriReply
 from protocols.messages.supervisor import PlaneStatus
+from supervisor.base.errors import until_interrupted
 from supervisor.base.terminal import CLEAR, Table, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
@@ -29,14 +30,22 @@ SAMPLE_S = 1.0
 
 
 def _top(args: argparse.Namespace) -> int:
-    layout = layout_from(args)
+    if args.watch:
+        return until_interrupted(lambda: _watch(args))
+    show(_measured(args))
+    return 0
+
+
+def _watch(args: argparse.Namespace) -> None:
     while True:
-        measured = ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
-        if args.watch:
-            print(CLEAR, end="")
+        measured = _measured(args)
+        print(CLEAR, end="")
         show(measured)
-        if not args.watch:
-            return 0
+
+
+def _measured(args: argparse.Namespace) -> Table:
+    layout = layout_from(args)
+    return ask(layout, sample_pods) if args.what == "pods" else sample(ask(layout, Asking.status))
 
 
 def sample(plane: PlaneStatus) -> Table:

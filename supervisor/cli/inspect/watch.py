@@ -2,7 +2,6 @@
 
 import argparse
 import asyncio
-import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
@@ -16,7 +15,7 @@ from protocols.errors import NodeplaneError
 from protocols.messages.devices import AllocatedDevice, AllocatedMemory, ContainerAllocation, PreparedClaim
 from protocols.podresources import Action, AllocatableEvent, NotAnswering, PodEvent, PodResources, WatchOptions
 from protocols.process.texts import printable
-from supervisor.base.errors import SupervisorError
+from supervisor.base.errors import SupervisorError, until_interrupted
 from supervisor.base.terminal import json_text
 from supervisor.base.values import socket_path
 from supervisor.cli.flags import layout_from
@@ -40,9 +39,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def _watch(args: argparse.Namespace) -> int:
-    with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(_print_events(args))
-    return 0
+    return until_interrupted(lambda: asyncio.run(_print_events(args)))
 
 
 async def _print_events(args: argparse.Namespace) -> None:

@@ -3,6 +3,7 @@
 import errno
 import importlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgpack
 import pytest
@@ -22,6 +24,7 @@ from supervisor.base.options import default_root
 from supervisor.base.terminal import duration
 from supervisor.cli.commands import COMMANDS, parser_of
 from supervisor.cli.flags import layout_from
+from supervisor.cli.inspect import status, top
 from supervisor.cli.inspect.tap import Tap, untyped
 from supervisor.cli.inspect.top import cpu_seconds, pss_mib
 from supervisor.cli.main import main
@@ -288,3 +291,37 @@ def test_up_detached_waiting_shows_what_is_missing(capfd: pytest.CaptureFixture[
     told = capfd.readouterr()
     assert told.err == "nodeplane: still waiting; watchcache: the store is away\n"
     assert told.out == "all\nfine\n"
+
+
+INTERRUPTED = """
+import os, signal, sys
+
+class Interrupted:
+    def find_spec(self, name, path=None, target=None):
+        if name == "supervisor.base.errors":
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+sys.meta_path.insert(0, Interrupted())
+from supervisor.cli.main import main
+sys.exit(main())
+"""
+
+
+def test_ctrl_c_while_modules_load_is_no_traceback() -> None:
+    command = [sys.executable, "-c", INTERRUPTED, "version"]
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("words", [("logs", "-f"), ("top", "--watch"), ("status", "--watch")])
+def test_ctrl_c_is_the_clean_end_of_what_goes_on_until_then(
+    words: tuple[str, ...], root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "logs").mkdir()
+    (root / "logs" / "store.log").touch()
+    plane = PlaneStatus("test", 1, 0.0, (), {})
+    for module in (status, top):
+        monkeypatch.setattr(module, "ask", lambda layout, question: plane)
+        monkeypatch.setattr(module.time, "sleep", Mock(side_effect=KeyboardInterrupt))
+    assert main(["--root", str(root), *words]) == 0
