@@ -86,7 +86,7 @@ class Api:
     async def events_of(self, uid: str, namespace: str) -> list[Object]:
         """Return the newest events of an object. Raises ApiError, ApiAway."""
         selector = f"involvedObject.uid={uid}"
-        event_list = await self._started().list(EVENTS, namespace, field_selector=selector, query={"limit": "500"})
+        event_list = await self._started().list(EVENTS, namespace, field_selector=selector)
         items: list[Object] = event_list.get("items") or []
         return sorted(items, key=event_time, reverse=True)[:MAX_EVENTS]
 

@@ -24,7 +24,7 @@ from supervisor.why.gather.device_managers import (
 )
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
-from supervisor.why.gather.sources import DeviceManager, SourceReader, Sources, first_objects, get, here, names, unknown
+from supervisor.why.gather.sources import DeviceManager, SourceReader, Sources, get, here, names, objects_of, unknown
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 from supervisor.why.others.plugins import plugin_sentence
 
@@ -93,11 +93,11 @@ async def _process(sources: Sources, instance: str) -> ActorStatus | None:
 
 
 async def _published(sources: Sources, driver: str) -> tuple[str, ...]:
-    """Return the node of each ResourceSlice that a driver has published, of the first MOST; "" for several nodes."""
+    """Return the node of each ResourceSlice that a driver has published; "" for several nodes."""
     if "/" in driver:
         return ()  # a resource of a device plugin
     with suppress(NodeplaneError):
-        slices = await first_objects(sources, RESOURCESLICES, selector=f"spec.driver={driver}")
+        slices = await objects_of(sources, RESOURCESLICES, selector=f"spec.driver={driver}")
         return tuple(str(mapping(obj.get("spec")).get("nodeName") or "") for obj in slices)
     return ()
 
@@ -164,7 +164,7 @@ async def gather_claim(sources: Sources, namespace: str, name: str) -> ClaimEvid
     if claim is None:
         known = await names(client, RESOURCECLAIMS, namespace)
         raise unknown("claim", f"{namespace}/{name}", known, f"kubectl get resourceclaims -n {namespace}")
-    pods = await first_objects(sources, PODS, namespace)
+    pods = await objects_of(sources, PODS, namespace)
     users = tuple(pod for pod in pods if name in used_claims(pod) and not has_released_claims(pod))
     waiting = users and not mapping(claim.get("status")).get("allocation")
     return ClaimEvidence(

@@ -15,7 +15,6 @@ from supervisor.why.gather.device_managers import best_plugins, offered_elsewher
 from supervisor.why.gather.dra import scheduling
 from supervisor.why.gather.sources import (
     LOG_LINES,
-    MOST,
     DeviceManager,
     SourceReader,
     Sources,
@@ -97,8 +96,8 @@ async def _events(sources: Sources, namespace: str, name: str, pod: views.Pod | 
 
 
 async def events_of(sources: Sources, namespace: str, selector: str) -> tuple[ApiEvent, ...]:
-    """Return the newest events of an object, oldest first."""
-    event_list = await sources.client.list(EVENTS, namespace, field_selector=selector, query={"limit": str(MOST)})
+    """Return the newest events of an object, oldest first; all are read, since an API lists by key."""
+    event_list = await sources.client.list(EVENTS, namespace, field_selector=selector)
     items = sorted(event_list.get("items") or (), key=event_time)[-MAX_EVENTS:]
     return tuple(_event(item) for item in items)
 

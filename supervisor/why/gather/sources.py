@@ -124,16 +124,15 @@ class SourceReader:
             return default
 
 
-async def first_objects(sources: Sources, resource: Resource, namespace: str = "", selector: str = "") -> list[Any]:
-    """Return the first MOST objects; to the user of a node those of this node alone. Raises ApiError, ApiAway."""
-    query = {"limit": str(MOST)}
+async def objects_of(sources: Sources, resource: Resource, namespace: str = "", selector: str = "") -> list[Any]:
+    """Return the objects; to the user of a node those of this node alone. Raises ApiError, ApiAway."""
     try:
-        object_list = await sources.client.list(resource, namespace, query=query, field_selector=selector)
+        object_list = await sources.client.list(resource, namespace, field_selector=selector)
     except ApiError as error:
         if error.code != 403:
             raise
         own = ",".join(filter(None, (selector, f"spec.nodeName={sources.node_name}")))
-        object_list = await sources.client.list(resource, namespace, query=query, field_selector=own)
+        object_list = await sources.client.list(resource, namespace, field_selector=own)
     return list(object_list.get("items") or ())
 
 

@@ -2,6 +2,7 @@
 
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -346,3 +347,16 @@ def test_plugin_whose_cdi_name_begins_another_is_not_the_culprit() -> None:
 def test_event_names_its_container() -> None:
     event = {"involvedObject": {"fieldPath": "spec.initContainers{setup}"}}
     assert [gather._event(event).container, gather._event({}).container] == ["setup", ""]
+
+
+async def test_newest_events_are_shown_of_more_than_a_page() -> None:
+    """An API lists by key: with a limit, those of the last names are missing, whatever their time."""
+    items = [{"message": str(number), "lastTimestamp": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"}
+             for number in range(600)]  # fmt: skip
+
+    class Api:
+        async def list(self, resource: object, namespace: str, *, field_selector: str, query: Any = None) -> Any:
+            return {"items": items[: int((query or {}).get("limit", len(items)))]}
+
+    sources: Any = SimpleNamespace(client=Api())
+    assert (await gather.events_of(sources, "default", "involvedObject.uid=u"))[-1].message == "599"
