@@ -12,6 +12,8 @@ from protocols.kinds import views
 from protocols.wire import cri_pb2
 
 IMAGES, NAMES = 50, 5
+LARGEST = 2**63 - 1
+"""`sizeBytes` is an int64, a size of CRI a uint64."""
 REFRESH_S = 60.0
 RETRY_S = 5.0
 log = logging.getLogger("podworker")
@@ -19,7 +21,9 @@ log = logging.getLogger("podworker")
 
 def image_list(images: "Iterable[cri_pb2.Image]") -> tuple[views.ContainerImage, ...]:
     """Return the entries of `status.images`, the largest first."""
-    entries = [(image.size, (*image.repo_digests, *image.repo_tags)[:NAMES], image.id) for image in images]
+    entries = [
+        (min(image.size, LARGEST), (*image.repo_digests, *image.repo_tags)[:NAMES], image.id) for image in images
+    ]
     entries.sort(key=lambda each: (-each[0], each[2]))
     return tuple({"names": list(names), "sizeBytes": size} for size, names, _ in entries[:IMAGES])
 

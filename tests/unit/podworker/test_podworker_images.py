@@ -54,3 +54,7 @@ def test_status_has_the_images_once_they_are_known() -> None:
     assert node_status(away, before, "now")["images"] == before["images"]
     assert "images" not in node_status(away, {}, "now")
     assert node_status(none, before, "now")["images"] == []
+
+
+def test_size_beyond_the_api_is_the_largest_of_the_api() -> None:
+    assert image_list([image(2**64 - 1, "t")])[0]["sizeBytes"] == 2**63 - 1
