@@ -118,12 +118,12 @@ def _template(folder: Path) -> Iterator[tuple[str, str]]:
         name = path.relative_to(folder)
         hidden = name.parts[0].startswith(".") and name.parts[0] not in (".github", ".gitignore")
         if path.is_file() and not hidden and "__pycache__" not in name.parts:
-            yield str(name), path.read_text()
+            yield str(name), path.read_text("utf-8")
 
 
 def proto_files(names: Iterable[str] = APIS) -> dict[str, str]:
     """Return the files' texts by name."""
-    return {f"{name}.proto": (FOLDER / f"{name}.proto").read_text() for name in names}
+    return {f"{name}.proto": (FOLDER / f"{name}.proto").read_text("utf-8") for name in names}
 
 
 def write_protos(directory: Path, *, force: bool = False) -> list[Path]:

@@ -209,4 +209,4 @@ def write_reports(words: Sequence[str], results: Sequence[Result], args: argpars
         print(counts_line(results))
     for path, write in ((args.junit, junit), (args.html, html_page)):
         if path:
-            Path(path).write_text(write(words, results))
+            Path(path).write_text(write(words, results), "utf-8")
