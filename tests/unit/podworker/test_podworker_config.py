@@ -122,9 +122,9 @@ def test_volumes_and_grants_become_mounts_and_devices() -> None:
     )
     made = config(container("a", volumeMounts=mounts), grant, volumes=volumes)
     assert [(m.container_path, m.host_path, m.readonly) for m in made.mounts] == [
+        ("/lib", "/opt/lib", True),
         ("/e", "/root-dir/pods/uid-1/volumes/empty-dir/e", False),
         ("/h", "/host", True),
-        ("/lib", "/opt/lib", True),
         ("/dev/termination-log", "/root-dir/pods/uid-1/containers/a/2.message", False),
     ]
     assert [(d.container_path, d.host_path, d.permissions) for d in made.devices] == [("/dev/g0", "/dev/null", "mrw")]

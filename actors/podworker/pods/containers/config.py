@@ -48,16 +48,20 @@ class MountInputs(msgspec.Struct, frozen=True):
 def container_mounts(
     spec: PodSpec, container: ContainerSpec, root: Path, attempt: int, inputs: MountInputs
 ) -> "list[cri_pb2.Mount]":
-    """Return the container's mounts, those of its volumes first. Raises ContainerConfigInvalid."""
+    """Return the container's mounts. Raises ContainerConfigInvalid.
+
+    Those of its devices are first, as kubelet has them: of two at one path the later covers the earlier.
+    """
     volumes = VolumePaths(spec, root)
     mounts = [_mount(m, volumes, inputs) for m in container.raw.get("volumeMounts") or ()]
     extra = [
         cri_pb2.Mount(container_path=g.container_path, host_path=g.host_path, readonly=g.read_only)
         for g in inputs.granted
     ]
-    taken = {m.container_path for m in mounts + extra}
+    mounts = extra + mounts
+    taken = {m.container_path for m in mounts}
     named = _hosts(spec, root, taken) if inputs.hosts else []
-    return mounts + extra + named + _message_mounts(spec, container, root, attempt, taken)
+    return mounts + named + _message_mounts(spec, container, root, attempt, taken)
 
 
 def _hosts(spec: PodSpec, root: Path, taken: set[str]) -> "list[cri_pb2.Mount]":
