@@ -34,7 +34,7 @@ def enable(group: Path) -> list[str]:
 
 NO_SHARES = 2
 """Shares of a pod without a CPU request: not worth a cgroup, since joining one takes milliseconds."""
-_MOST_SHARES, _MOST_WEIGHT = 262_144, 10_000
+MOST_SHARES, _MOST_WEIGHT = 262_144, 10_000
 _PERIOD_US = 100_000
 
 
@@ -60,8 +60,8 @@ def placement(resources: pb.LinuxContainerResources) -> list[Setting]:
 
 def weight(shares: int) -> int:
     """Convert shares of version 1 (2 to 262144) to a weight of version 2 (1 to 10000)."""
-    shares = min(max(shares, NO_SHARES), _MOST_SHARES)
-    return 1 + (shares - NO_SHARES) * (_MOST_WEIGHT - 1) // (_MOST_SHARES - NO_SHARES)
+    shares = min(max(shares, NO_SHARES), MOST_SHARES)
+    return 1 + (shares - NO_SHARES) * (_MOST_WEIGHT - 1) // (MOST_SHARES - NO_SHARES)
 
 
 SHARES_FILES = {True: "cpu.weight", False: "cpu.shares"}

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from actors.runtime.cgroups.limits import SHARES_FILES, Setting, enable, scaled, settings, write_control
+from actors.runtime.cgroups.limits import MOST_SHARES, SHARES_FILES, Setting, enable, scaled, settings, write_control
 from actors.runtime.model.errors import InvalidRequest
 from protocols.wire import cri_pb2 as pb
 
@@ -76,13 +76,13 @@ def balance(base: Path, pod: PodGroup, unified: bool) -> None:
     parts = Path(pod.parent).parts
     if not parts:
         return
-    name, least = SHARES_FILES[unified], scaled(0, unified)
-    _write(base / pod.parent / name, max(_sum(base / pod.parent, name), pod.shares, least))
+    name, least, most = SHARES_FILES[unified], scaled(0, unified), scaled(MOST_SHARES, unified)
+    _write(base / pod.parent / name, min(max(_sum(base / pod.parent, name), pod.shares, least), most))
     if BEST_EFFORT in parts[:-1]:
         _write(base / Path(*parts[: parts.index(BEST_EFFORT) + 1]) / name, least)
     elif BURSTABLE in parts[:-1]:
         quality = base / Path(*parts[: parts.index(BURSTABLE) + 1])
-        _write(quality / name, max(_sum(quality, name), least))
+        _write(quality / name, min(max(_sum(quality, name), least), most))
 
 
 def _sum(group: Path, name: str) -> int:

@@ -6,7 +6,7 @@ import pytest
 
 from actors.runtime.cgroups.hierarchy import NO_CGROUPS, Cgroups, Hierarchy, KernelFiles, find_hierarchy
 from actors.runtime.cgroups.limits import settings, weight
-from actors.runtime.cgroups.pods import PodGroup, pod_group
+from actors.runtime.cgroups.pods import PodGroup, balance, pod_group
 from actors.runtime.model.errors import InvalidRequest
 from protocols.wire import cri_pb2 as pb
 
@@ -198,6 +198,18 @@ def test_shares_of_pods_and_of_their_class_are_sums(tmp_path: Path) -> None:
     cgroups.update_pod(limits)
     assert kernel.value("memory", "kubepods/burstable/pod1/memory.limit_in_bytes") == str(32 << 20)
     assert kernel.value("cpu", "kubepods/burstable/pod1/cpu.cfs_quota_us") == "", "only memory is the pod's"
+
+
+def test_shares_of_many_are_the_most_that_the_kernel_takes(tmp_path: Path) -> None:
+    for name, shares in (("pod1", "200000"), ("pod2", "200000")):
+        (tmp_path / "burstable" / name / "a").mkdir(parents=True)
+        (tmp_path / "burstable" / name / "a" / "cpu.weight").write_text(str(weight(int(shares))))
+        (tmp_path / "burstable" / name / "cpu.weight").write_text("100")
+        (tmp_path / "burstable" / "cpu.weight").write_text("100")
+    for name in ("pod1", "pod2"):
+        balance(tmp_path, PodGroup(f"burstable/{name}"), unified=True)
+    assert (tmp_path / "burstable" / "pod1" / "cpu.weight").read_text() == str(weight(200_000))
+    assert (tmp_path / "burstable" / "cpu.weight").read_text() == "10000", "more would be an error, and leave 100"
 
 
 def test_container_without_limits_is_in_the_group_of_a_limited_pod(tmp_path: Path) -> None:
