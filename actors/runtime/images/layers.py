@@ -51,6 +51,10 @@ class LayerUnpacker:
         self._budget = budget
         self._as_root = os.geteuid() == 0
         self._parent, self._parent_name = -1, ""
+        self._own: set[str] = set()
+        """Paths of this layer, with the directories above them."""
+        self._emptied: set[str] = set()
+        """Directories in which nothing is of lower layers."""
         self._top = os.open(root, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
 
     def close(self) -> None:
@@ -60,6 +64,7 @@ class LayerUnpacker:
     def apply(self, layer: TarReader) -> None:
         """Apply one layer. Raises ImageUnusable, OSError."""
         modes: list[tuple[str, int]] = []
+        self._own, self._emptied = set(), set()
         for member in layer.members():
             self._budget.entry(member)
             name = _checked_name(member.name)
@@ -67,8 +72,9 @@ class LayerUnpacker:
                 continue  # the root itself
             parent, last = self._open_parent(name)
             if last.startswith(_WHITEOUT):
-                self._apply_whiteout(parent, last)
+                self._apply_whiteout(parent, name)
             else:
+                self._claim(name)
                 self._make(layer, member, parent, last)
                 modes += [(name, member.mode)] if member.isdir() else []
         for name, mode in reversed(modes):  # last, since a directory may be closed to its owner
@@ -100,16 +106,46 @@ class LayerUnpacker:
             os.close(self._parent)
         self._parent = -1
 
-    def _apply_whiteout(self, parent: int, last: str) -> None:
-        """Apply a whiteout. The format's reserved names, except for the opaque whiteout, mean nothing here."""
+    def _claim(self, name: str) -> None:
+        while name and name not in self._own:
+            self._own.add(name)
+            name = name.rpartition("/")[0]
+
+    def _apply_whiteout(self, parent: int, name: str) -> None:
+        """Hide entries of lower layers, wherever in its layer the whiteout is.
+
+        The format's reserved names, except for the opaque whiteout, mean nothing here.
+        """
+        head, _, last = name.rpartition("/")
         if last == _OPAQUE:
-            for name in _names(parent):
-                _remove(parent, name)
+            self._empty(head)
         elif not last.startswith(_RESERVED):
             hidden = last.removeprefix(_WHITEOUT)
             if hidden in ("", ".", ".."):
                 raise ImageUnusable(f"a layer holds {last!r}, which removes no entry of the image")
-            _remove(parent, hidden)
+            if path := self._hide(parent, head, hidden):
+                self._empty(path)
+
+    def _hide(self, parent: int, head: str, last: str) -> str:
+        """Remove an entry of a lower layer; return the path of a directory that this layer has, too."""
+        path = f"{head}/{last}" if head else last
+        if path not in self._own:
+            _remove(parent, last)
+        return path if path in self._own and _is_directory(parent, last) else ""
+
+    def _empty(self, name: str) -> None:
+        """Remove what a directory has of lower layers, at any depth. Each directory is read once per layer."""
+        pending = [name]
+        while pending:
+            head = pending.pop()
+            if head in self._emptied:
+                continue
+            self._emptied.add(head)
+            directory = open_beneath(self._top, head, _IN_ROOT)
+            try:
+                pending += [path for last in _names(directory) if (path := self._hide(directory, head, last))]
+            finally:
+                os.close(directory)
 
     def _make(self, layer: TarReader, member: tarfile.TarInfo, parent: int, last: str) -> None:
         if member.islnk():

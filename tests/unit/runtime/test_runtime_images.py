@@ -209,6 +209,25 @@ def test_later_layers_replace_and_empty(tmp_path: Path) -> None:
     (root / "b").chmod(0o700)
 
 
+def test_whiteouts_hide_lower_layers_wherever_they_are_in_theirs(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    lower = ("a/old", "a/sub/old", "a/sub/deep/old", "b", "c/old", "d/old")
+    lay(root, *(images.entry(name, b"1") for name in lower))
+    lay(
+        root,
+        images.entry("a/new", b"2"),
+        images.entry("a/sub/deep/new", b"2"),
+        images.entry("a/.wh..wh..opq"),
+        images.entry("b", b"2"),
+        images.entry(".wh.b"),
+        images.entry("c/new", b"2"),
+        images.entry(".wh.c"),
+        images.entry(".wh.d"),
+    )
+    files = {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    assert files == {"a/new": b"2", "a/sub/deep/new": b"2", "b": b"2", "c/new": b"2"}
+
+
 def test_where_only_imported_images_exist(tmp_path: Path) -> None:
     made = ImageStore(tmp_path / "images", imported_only=True)
     made.load()
