@@ -1,5 +1,7 @@
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import hypothesis.strategies as st
 import pytest
@@ -7,9 +9,11 @@ from hypothesis import given
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
+from actors.podworker.pods.containers import starter
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.images import pull_policy
 from actors.podworker.pods.containers.sandbox import sandbox_config
+from actors.podworker.pods.containers.starter import Starter
 from actors.podworker.pods.environment.variables import expand
 from protocols.kinds import views
 from protocols.kube.meta import Object
@@ -21,11 +25,11 @@ from tests.support.podworker_fakes import container, pod
 NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1")
 
 
-def config(
+def inputs(
     raw_container: views.Container, grant: ContainerGrant | None = None, facts: Object | None = None, **spec: Any
-) -> cri_pb2.ContainerConfig:
+) -> ConfigInputs:
     parsed = read_pod(pod(raw_container, **spec))
-    recipe = ConfigInputs(
+    return ConfigInputs(
         parsed,
         parsed.containers[0],
         2,
@@ -35,7 +39,10 @@ def config(
         grant or ContainerGrant({}),
         **(facts or {}),
     )
-    return container_config(recipe)
+
+
+def config(*args: Any, **spec: Any) -> cri_pb2.ContainerConfig:
+    return container_config(inputs(*args, **spec))
 
 
 def environment(made: cri_pb2.ContainerConfig) -> dict[str, str]:
@@ -130,6 +137,17 @@ def test_volumes_and_grants_become_mounts_and_devices() -> None:
     assert [(d.container_path, d.host_path, d.permissions) for d in made.devices] == [("/dev/g0", "/dev/null", "mrw")]
     assert made.CDI_devices[0].name == "v/c=0"
     assert made.annotations["x"] == "y"
+
+
+def test_sub_path_is_bound_behind_the_mounts_of_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = container("a", volumeMounts=[{"name": "e", "mountPath": "/e", "subPath": "part"}])
+    grant = ContainerGrant(mounts=(GrantedMount("/lib", "/opt/lib", True),))
+    asked = inputs(raw, grant, volumes=[{"name": "e", "emptyDir": {}}])
+    made = container_config(asked)
+    monkeypatch.setattr(starter.sub_path, "bind", lambda request: f"/bound/{request.part}")
+    deps: Any = SimpleNamespace(node_info=SimpleNamespace(root=Path("/root-dir")))
+    Starter(deps, Mock())._bind_sub_paths(asked, made)
+    assert [(m.container_path, m.host_path) for m in made.mounts[:2]] == [("/lib", "/opt/lib"), ("/e", "/bound/part")]
 
 
 def test_image_volume_is_a_read_only_mount_of_the_image() -> None:

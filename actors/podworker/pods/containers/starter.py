@@ -211,8 +211,8 @@ class Starter:
     def _bind_sub_paths(self, inputs: ConfigInputs, config: "cri_pb2.ContainerConfig") -> None:
         """Replace each subPath's host path by a bind mount of it. Raises ContainerConfigInvalid."""
         spec, root, given = inputs.spec, self._deps.node_info.root, inputs.container.raw.get("volumeMounts") or ()
-        volumes = VolumePaths(spec, root)
-        for number, (asked, mount) in enumerate(zip(given, config.mounts, strict=False)):
+        volumes, mounts = VolumePaths(spec, root), config.mounts[len(inputs.grant.mounts) :]
+        for number, (asked, mount) in enumerate(zip(given, mounts, strict=False)):
             name = str(asked.get("name") or "")
             if (asked.get("subPath") or asked.get("subPathExpr")) and not volumes.is_image(name):
                 volume = volumes.path(name)
