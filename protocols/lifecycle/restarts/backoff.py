@@ -26,21 +26,26 @@ SANDBOX = Start(name="", attempt=0)
 """Key of the sandbox's pause, beside those of containers."""
 
 
-def expired(entry: BackoffEntry, finished_ns: int) -> bool:
+def expired(entry: BackoffEntry, finished_ns: int, now_ns: int) -> bool:
     """Return True if the container ran long enough since its restart for the next crash to count as the first."""
-    return finished_ns - entry.updated_ns > RESET_NS
+    return min(finished_ns, now_ns) - entry.updated_ns > RESET_NS
 
 
-def ready_ns(entry: BackoffEntry | None, finished_ns: int) -> int:
-    """Return the earliest time of the next start after a run that ended at `finished_ns`; 0 = at once."""
-    if entry is None or expired(entry, finished_ns):
+def ready_ns(entry: BackoffEntry | None, finished_ns: int, now_ns: int) -> int:
+    """Return the earliest time of the next start after a run that ended at `finished_ns`; 0 = at once.
+
+    An end that is yet to come is of before the clock went back, or of a runtime whose stamps never go back: then the
+    back-off counts from the restart before it, unless that is yet to come, too.
+    """
+    if entry is None or expired(entry, finished_ns, now_ns):
         return 0
-    return finished_ns + entry.delay_ns
+    since_ns = finished_ns if finished_ns <= now_ns + SECOND else entry.updated_ns
+    return since_ns + entry.delay_ns if since_ns <= now_ns + SECOND else 0
 
 
 def advance(entry: BackoffEntry | None, finished_ns: int, now_ns: int, spec_hash: str = "") -> BackoffEntry:
     """Return the entry after a restart at `now_ns`; the previous run ended at `finished_ns`."""
-    fresh = entry is None or expired(entry, finished_ns) or entry.hash != spec_hash
+    fresh = entry is None or expired(entry, finished_ns, now_ns) or entry.hash != spec_hash
     delay = INITIAL_NS if fresh or entry is None else min(max(entry.delay_ns * 2, INITIAL_NS), MAXIMUM_NS)
     return BackoffEntry(delay_ns=delay, updated_ns=now_ns, hash=spec_hash)
 

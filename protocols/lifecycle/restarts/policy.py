@@ -125,7 +125,7 @@ class Restarts:
     def _again(self, container: ContainerSpec, before: ContainerStatus) -> Start | None:
         entry = self._backoffs.get(container.name)
         if entry is not None and entry.hash == container.hash:
-            ready_ns = backoff.ready_ns(entry, before.finished_ns)
+            ready_ns = backoff.ready_ns(entry, before.finished_ns, self._now_ns)
             if ready_ns > self._now_ns:
                 self._wait(container.name, entry, ready_ns)
                 return None

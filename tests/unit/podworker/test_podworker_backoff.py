@@ -11,7 +11,7 @@ S = SECOND
 def test_first_restart_is_immediate_then_10_20_40_up_to_300() -> None:
     entry, finished, delays = None, 1000 * S, []
     for _ in range(8):
-        start = max(finished, ready_ns(entry, finished))
+        start = max(finished, ready_ns(entry, finished, finished))
         delays.append((start - finished) // S)
         entry = advance(entry, finished, start)
         finished = start + S
@@ -22,8 +22,28 @@ def test_a_long_run_resets_the_backoff() -> None:
     entry = advance(advance(None, 0, S), 2 * S, 12 * S)
     assert entry.delay_ns == 20 * S
     late = 12 * S + 601 * S
-    assert ready_ns(entry, late) == 0
+    assert ready_ns(entry, late, late) == 0
     assert advance(entry, late, late).delay_ns == 10 * S
+
+
+DAY = 86_400 * S
+
+
+def test_clock_that_went_back_after_a_crash_ends_the_wait() -> None:
+    entry = advance(None, 2 * DAY, 2 * DAY + S)
+    assert ready_ns(entry, 2 * DAY + 2 * S, 2 * DAY + 3 * S) == 2 * DAY + 12 * S
+    assert ready_ns(entry, 2 * DAY + 2 * S, DAY) == 0
+
+
+def test_crashes_that_a_runtime_stamps_in_the_future_are_backed_off() -> None:
+    """Stamps of the embedded runtime never go back: after a step of the clock by a day they are a day ahead."""
+    entry, now, delays = None, DAY, []
+    for _ in range(8):
+        start = max(now, ready_ns(entry, now + DAY, now))
+        delays.append((start - now) // S)
+        entry = advance(entry, now + DAY, start)
+        now = start + S
+    assert delays == [0, 9, 19, 39, 79, 159, 299, 299]
 
 
 def test_another_image_begins_anew() -> None:
@@ -45,7 +65,7 @@ def history(ready: bool, attempt: int, restarts: int) -> dict[str, BackoffEntry]
 
 def test_what_ended_with_its_sandbox_did_not_crash() -> None:
     entry = history(ready=False, attempt=4, restarts=4)["a"]
-    assert ready_ns(entry, 50 * S) == 50 * S, "at once"
+    assert ready_ns(entry, 50 * S, 50 * S) == 50 * S, "at once"
     assert advance(entry, 60 * S, 60 * S, "h").delay_ns == 10 * S, "its first crash after that is the first"
 
 
@@ -63,7 +83,7 @@ def test_delay_is_bounded_whatever_the_runs(runs: list[int]) -> None:
     entry, now = None, 0
     for run in runs:
         finished = now + run * S
-        ready = ready_ns(entry, finished)
+        ready = ready_ns(entry, finished, finished)
         assert ready == 0 or finished < ready <= finished + MAXIMUM_NS
         now = max(ready, finished)
         entry = advance(entry, finished, now)
