@@ -9,12 +9,12 @@ from hypothesis import given
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid
-from actors.podworker.pods.containers import starter
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
 from actors.podworker.pods.containers.images import pull_policy
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.containers.starter import Starter
 from actors.podworker.pods.environment.variables import expand
+from actors.podworker.pods.volumes import sub_path
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import read_pod
@@ -144,7 +144,7 @@ def test_sub_path_is_bound_behind_the_mounts_of_devices(monkeypatch: pytest.Monk
     grant = ContainerGrant(mounts=(GrantedMount("/lib", "/opt/lib", True),))
     asked = inputs(raw, grant, volumes=[{"name": "e", "emptyDir": {}}])
     made = container_config(asked)
-    monkeypatch.setattr(starter.sub_path, "bind", lambda request: f"/bound/{request.part}")
+    monkeypatch.setattr(sub_path, "bind", lambda request: f"/bound/{request.part}")
     deps: Any = SimpleNamespace(node_info=SimpleNamespace(root=Path("/root-dir")))
     Starter(deps, Mock())._bind_sub_paths(asked, made)
     assert [(m.container_path, m.host_path) for m in made.mounts[:2]] == [("/lib", "/opt/lib"), ("/e", "/bound/part")]
