@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import msgspec
 
-from actors.apiserver.api.errors import Forbidden, TooManyRequests, Unauthorized
+from actors.apiserver.api.errors import Forbidden, NotFound, TooManyRequests, Unauthorized
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User
 from actors.apiserver.authorization.node_rules import READ, NodeRules, is_node, node_name
@@ -116,12 +116,18 @@ class Authorizer:
     async def check_again(self, user: User, wanted: Attributes, newest_pods: Callable[[], Awaitable[object]]) -> None:
         """Decide on a denied request once more, with the newest pods if it is a node's.
 
-        The node may know a pod from the watch of another process, which shows its own writes first. Raises Forbidden.
+        The node may know a pod from the watch of another process, which shows its own writes first.
+
+        Raises Forbidden, and NotFound for a pod that does not exist: a kubelet then knows that it was deleted.
         """
+        newest = False
         if is_node(user):
             with suppress(NodeplaneError, TimeoutError):
                 async with asyncio.timeout(FRESH_SECONDS):
                     await newest_pods()
+                newest = True
+        if newest and not self.allows(user, wanted) and self._nodes.is_missing(wanted):
+            raise NotFound(f'pods "{wanted.name}" not found', attributes_details(wanted))
         self.check(user, wanted)
 
     def allows(self, user: User, wanted: Attributes) -> bool:

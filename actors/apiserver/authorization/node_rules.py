@@ -31,7 +31,11 @@ def node_name(user: User) -> str:
 
 
 class NodeRules(msgspec.Struct, frozen=True):
-    """Rules of upstream's node authorizer; `uses` finds the objects that pods of a node refer to."""
+    """Rules of upstream's node authorizer; `uses` finds the objects that pods of a node refer to.
+
+    An object that the replica does not have (yet) is no node's: the store may have it for another one. Deletions of
+    pods pass, since NodeRestriction checks them against the stored object.
+    """
 
     pod: Lookup
     resource_slice: Lookup
@@ -76,7 +80,12 @@ class NodeRules(msgspec.Struct, frozen=True):
             return wanted.verb == "create" and _on(node, pod)
         if wanted.subresource:
             return wanted.subresource == "status" and wanted.verb in ("get", "update", "patch") and _on(node, pod)
-        return wanted.verb in ("get", "delete") and (pod is None or _on(node, pod))
+        return _on(node, pod) if wanted.verb == "get" else wanted.verb == "delete" and (pod is None or _on(node, pod))
+
+    def is_missing(self, wanted: Attributes) -> bool:
+        """Return True for a GET of a pod that the replica does not have."""
+        asked = (wanted.group, wanted.resource, wanted.subresource, wanted.verb) == ("", "pods", "", "get")
+        return asked and self.pod(f"{wanted.namespace}/{wanted.name}") is None
 
     def _referenced(self, node: str, wanted: Attributes) -> bool:
         """Allow reads by name only: a list or watch must select the one name."""
@@ -108,8 +117,7 @@ class NodeRules(msgspec.Struct, frozen=True):
             return ("spec.nodeName", node) in wanted.fields
         if wanted.verb == "create":
             return True
-        stored = self.resource_slice(wanted.name)
-        return wanted.verb in ("get", "update", "patch", "delete") and (stored is None or _on(node, stored))
+        return wanted.verb in ("get", "update", "patch", "delete") and _on(node, self.resource_slice(wanted.name))
 
 
 def _events(_node: str, wanted: Attributes) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, Unauthorized
+from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, NotFound, TooLargeVersion, Unauthorized
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.api.stored import encode_object
@@ -235,6 +235,35 @@ def test_node_is_denied_only_after_the_newest_pods_are_known(node: str, asked: b
         AUTHORIZER.check(ANONYMOUS, wanted)
     with pytest.raises(Forbidden):
         AUTHORIZER.check(User("system:node:n1", ("system:authenticated",)), wanted)
+
+
+UNKNOWN_SLICE = [
+    wants(verb, "resourceslices", "unknown", group="resource.k8s.io") for verb in ("get", "update", "patch", "delete")
+]
+
+
+@pytest.mark.parametrize("wanted", [wants("get", "pods", "unknown", namespace="ns"), *UNKNOWN_SLICE])
+def test_object_that_the_replica_lacks_is_no_nodes(wanted: Attributes) -> None:
+    """The store may have it for another node: a read or write of it would win the race against the replica."""
+    rules = NodeRules(SHOWN.get, lambda _name: None, lambda *_question: False)
+    assert not Authorizer(rules, lambda: POLICY).allows(NODE, wanted)
+
+
+async def test_pod_that_does_not_exist_is_not_found_once_the_newest_pods_are_known() -> None:
+    wanted = wants("get", "pods", "unknown", namespace="ns")
+
+    async def newest_pods() -> None:
+        """Find none."""
+
+    async def unknown() -> None:
+        raise TooLargeVersion(2, 1)
+
+    with pytest.raises(NotFound):
+        await AUTHORIZER.check_again(NODE, wanted, newest_pods)
+    with pytest.raises(Forbidden):
+        await AUTHORIZER.check_again(NODE, wanted, unknown)
+    with pytest.raises(Forbidden):
+        await AUTHORIZER.check_again(User("jane"), wanted, newest_pods)
 
 
 SCHEDULER, CONTROLLERS = "system:kube-scheduler", "system:kube-controller-manager"
