@@ -30,6 +30,7 @@ from actors.apiserver.http.authentication.signing import (
 from actors.apiserver.http.authentication.token_authority import AuthorityOptions, TokenAuthority, TokenFile
 from actors.apiserver.http.authentication.token_claims import (
     ISSUER,
+    TERMINATING_S,
     Grant,
     check_times,
     make_claims,
@@ -38,6 +39,7 @@ from actors.apiserver.http.authentication.token_claims import (
 )
 from actors.apiserver.http.endpoints.token_requests import read_request
 from protocols.kube.meta import Object
+from protocols.kube.times import format_time
 
 ACCOUNT: Object = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
 POD: Object = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}
@@ -177,6 +179,25 @@ async def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:
         shown[gone] = kept
     late = authority(tmp_path, {}, {"serviceaccounts/bot": ACCOUNT, "pods/p": POD})  # a replica that lags
     assert (await late.prove(token)).user.uid == "u-bot"
+
+
+@pytest.mark.parametrize("kept", ["pods/p", "serviceaccounts/bot"])
+async def test_token_ends_a_minute_after_the_deletion_of_an_object_that_a_finalizer_keeps(
+    tmp_path: Path, kept: str
+) -> None:
+    shown = {"serviceaccounts/bot": ACCOUNT, "pods/p": POD}
+    made = authority(tmp_path, shown)
+    token, _ = await made.issue(Grant(ACCOUNT, (ISSUER,), 600, "Pod", POD, NODE))
+
+    def delete(ago: float) -> None:
+        deleted = {"deletionTimestamp": format_time(time.time() - ago)}
+        shown[kept] = {**shown[kept], "metadata": {**shown[kept]["metadata"], **deleted}}
+
+    delete(0)
+    assert (await made.prove(token)).user.uid == "u-bot"
+    delete(TERMINATING_S + 2)
+    with pytest.raises(BadToken, match="no longer exists"):
+        await made.prove(token)
 
 
 def test_a_plane_without_its_key_says_so(tmp_path: Path) -> None:

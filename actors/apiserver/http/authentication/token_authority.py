@@ -190,9 +190,10 @@ class TokenAuthority:
 
     async def _check_objects(self, claims: dict[str, Any]) -> None:
         """Check that the account and the bound objects still exist. Raises BadToken."""
+        now = time.time()
         for reference in references_of(claims):
             where = reference.resource, reference.namespace, reference.name
-            if reference.matches(self._options.shown(*where)):
+            if reference.matches(self._options.shown(*where), now):
                 continue
-            if not reference.matches(await self._options.stored(*where)):
+            if not reference.matches(await self._options.stored(*where), now):
                 raise BadToken(f"the {reference.resource[:-1]} of the token no longer exists")

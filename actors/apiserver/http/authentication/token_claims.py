@@ -9,11 +9,14 @@ from actors.apiserver.api.request.user import User, account_groups, account_name
 from actors.apiserver.http.authentication.signing import BadToken
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, text
+from protocols.kube.times import time_or
 
 ISSUER = "https://kubernetes.default.svc.cluster.local"
 PRIVATE = "kubernetes.io"
 LEEWAY = 10.0
 """Seconds a clock may be behind ours when a token says `not before`."""
+TERMINATING_S = 60.0
+"""Seconds that a token outlives the deletion of an object it is bound to, if something keeps the object: upstream's."""
 BOUND = {"Pod": "pod", "Secret": "secret", "Node": "node"}
 """Kinds a token can be bound to, and their claim."""
 RESOURCES = {"pod": "pods", "secret": "secrets", "node": "nodes"}
@@ -87,8 +90,12 @@ class Reference(msgspec.Struct, frozen=True):
     name: str
     uid: str
 
-    def matches(self, obj: Object | None) -> bool:
-        return bool(self.uid) and text(obj, "metadata", "uid") == self.uid
+    def matches(self, obj: Object | None, now: float) -> bool:
+        """Return True for the object itself, unless its deletion was due TERMINATING_S ago: a finalizer may keep it."""
+        if not self.uid or text(obj, "metadata", "uid") != self.uid:
+            return False
+        deleted = at(obj, "metadata", "deletionTimestamp")
+        return deleted is None or time_or(deleted) >= now - TERMINATING_S
 
 
 def references_of(claims: dict[str, Any]) -> list[Reference]:
