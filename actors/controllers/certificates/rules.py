@@ -1,12 +1,11 @@
 """Signers' rules for certificate requests, and when requests are removed. Pure; texts and times are upstream's."""
 
-import base64
-import binascii
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from protocols.errors import NodeplaneError
+from protocols.kinds.cluster.certificates import load_request
 from protocols.kube.errors import TimeInvalid
 from protocols.kube.meta import Object, meta
 from protocols.kube.times import parse_time
@@ -49,24 +48,29 @@ class Certificate(msgspec.Struct, frozen=True):
 
 def parse_request(csr: Object) -> "x509.CertificateSigningRequest":
     """Return the request of a CertificateSigningRequest. Raises RequestInvalid."""
-    from cryptography import x509
-
     try:
-        return x509.load_pem_x509_csr(base64.b64decode(_spec(csr).get("request") or "", validate=True))
-    except (ValueError, TypeError, binascii.Error) as error:
+        return load_request(str(_spec(csr).get("request") or ""))
+    except ValueError as error:
         raise RequestInvalid(f"unable to parse the request: {error}") from None
 
 
 def read_certificate(request: "x509.CertificateSigningRequest") -> Certificate:
-    """Return subject and names that a request asks for; the last common name counts."""
+    """Return subject and names that a request asks for; the last common name counts. Raises RequestInvalid."""
+    from cryptography import x509
+    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.x509.oid import NameOID
 
-    names = [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organizations = request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+    try:
+        request.public_key()
+        names = [str(attribute.value) for attribute in request.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        organizations = request.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
+        alternative = _names(request)
+    except (ValueError, UnsupportedAlgorithm, x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise RequestInvalid(f"unable to parse the request: {error}") from None
     return Certificate(
         common_name=names[-1] if names else "",
         organizations=tuple(str(organization.value) for organization in organizations),
-        names=_names(request),
+        names=alternative,
     )
 
 
@@ -75,7 +79,7 @@ def _names(request: "x509.CertificateSigningRequest") -> SubjectNames:
 
     try:
         names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except x509.ExtensionNotFound:
         return SubjectNames()
     return SubjectNames(
         dns=tuple(names.get_values_for_type(x509.DNSName)),

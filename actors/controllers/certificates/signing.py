@@ -88,7 +88,7 @@ def _alternative_names(request: "x509.CertificateSigningRequest") -> "list[x509.
 
     try:
         names = request.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (x509.ExtensionNotFound, ValueError):
+    except x509.ExtensionNotFound:
         return []
     kinds = (x509.DNSName, x509.IPAddress, x509.RFC822Name, x509.UniformResourceIdentifier)
     return [name for name in names if isinstance(name, kinds)]

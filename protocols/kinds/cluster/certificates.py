@@ -5,6 +5,7 @@ The requester is set by admission. The spec never changes; conditions and certif
 
 import base64
 import re
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
@@ -30,6 +31,9 @@ from protocols.kube.names import subdomain_faults
 from protocols.kube.objects import at, items, text
 from protocols.kube.times import now
 
+if TYPE_CHECKING:
+    from cryptography import x509
+
 GROUP = "certificates.k8s.io"
 SHORTEST_S = 600
 TOO_SHORT = "may not specify a duration less than 600 seconds (10 minutes)"
@@ -43,6 +47,11 @@ USAGES = (
 LEGACY = "kubernetes.io/legacy-unknown"
 BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
 
+REQUEST = re.compile(
+    rb"-----BEGIN CERTIFICATE REQUEST-----[ \t\r]*\n"
+    rb"([A-Za-z0-9+/= \t\r\n]*)\n-----END CERTIFICATE REQUEST-----[ \t\r]*(?:\n|\Z)"
+)
+
 
 def _blocks(value: str) -> list[re.Match[bytes]]:
     """Return the PEM blocks of a field of bytes; none if it is no base64."""
@@ -52,24 +61,46 @@ def _blocks(value: str) -> list[re.Match[bytes]]:
         return []
 
 
-def request(path: str, value: str, causes: Causes) -> None:
-    """Check the PEM of a certificate request and its signature."""
-    blocks = _blocks(value)
-    if not blocks or blocks[0][1] != b"CERTIFICATE REQUEST":
-        causes.append(invalid(path, value or None, "PEM block type must be CERTIFICATE REQUEST"))
-    elif fault := _signature_fault(blocks[0][0]):
-        causes.append(invalid(path, value, fault))
+def load_request(value: str) -> "x509.CertificateSigningRequest":
+    """Return the request of spec.request: the first PEM block, which begins a line and has no headers.
 
-
-def _signature_fault(pem: bytes) -> str:
+    Validation, admission and signer read it here, so that all judge the same request, and the one that Go's reader
+    shows to the user who approves it. Other readers of PEM skip or take malformed blocks differently. The parts of
+    the result are parsed when they are read. Raises ValueError.
+    """
     from cryptography import x509
     from cryptography.exceptions import UnsupportedAlgorithm
 
+    pem = base64.b64decode(value, validate=True)
+    begin = pem.find(b"-----BEGIN ")
+    block = REQUEST.match(pem, begin) if begin == 0 or pem[begin - 1 : begin] == b"\n" else None
+    if block is None:
+        raise ValueError("PEM block type must be CERTIFICATE REQUEST")
     try:
-        valid = x509.load_pem_x509_csr(pem).is_signature_valid
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        return f"x509: malformed certificate request: {str(error).splitlines()[0] if str(error) else 'unreadable'}"
-    return "" if valid else "x509: signature of the certificate request is not valid"
+        return x509.load_der_x509_csr(base64.b64decode(b"".join(block[1].split()), validate=True))
+    except (ValueError, x509.InvalidVersion, UnsupportedAlgorithm) as error:
+        raise ValueError(_malformed(error)) from None
+
+
+SIGNATURE = "x509: signature of the certificate request is not valid"
+
+
+def _malformed(error: Exception) -> str:
+    return f"x509: malformed certificate request: {str(error).splitlines()[0] if str(error) else 'unreadable'}"
+
+
+def request(path: str, value: str, causes: Causes) -> None:
+    """Check the PEM of a certificate request and its signature."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
+    try:
+        fault = "" if load_request(value).is_signature_valid else SIGNATURE
+    except UnsupportedAlgorithm as error:
+        fault = _malformed(error)
+    except ValueError as error:
+        fault = str(error)
+    if fault:
+        causes.append(invalid(path, value or None, fault))
 
 
 def signer(path: str, name: str, causes: Causes) -> None:

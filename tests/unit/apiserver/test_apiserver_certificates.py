@@ -17,7 +17,7 @@ from actors.apiserver.writes.admission.certificates import CertificateRights, se
 from actors.apiserver.writes.admission.rule import Dependencies
 from actors.apiserver.writes.change import Change
 from protocols.kinds.check.table import causes_of
-from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, signer
+from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, load_request, signer
 from protocols.kube.meta import Object
 
 ROW = TABLE.of("certificatesigningrequests")
@@ -40,6 +40,50 @@ def request(**spec: Any) -> Object:
 
 def faults(**spec: Any) -> list[str]:
     return [f"{cause.field}: {cause.message}" for cause in RequestStrategy().validate_create(request(**spec))]
+
+
+BEGIN, END = b"-----BEGIN CERTIFICATE REQUEST-----\n", b"-----END CERTIFICATE REQUEST-----\n"
+
+
+def encoded(*parts: bytes) -> str:
+    return base64.b64encode(b"".join(parts)).decode()
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (BEGIN, BEGIN.strip()),
+        (BEGIN, b"x" + BEGIN),
+        (BEGIN, BEGIN.strip() + b"\t"),
+        (BEGIN, BEGIN + b"Name: value\n\n"),
+        (BEGIN, BEGIN + b"\v"),
+        (END, END.strip() + b"x\n"),
+        (BEGIN, BEGIN.replace(b"CERT", b"NEW CERT")),
+    ],
+)
+def test_request_is_the_block_that_gos_reader_takes_or_invalid(was: bytes, becomes: bytes) -> None:
+    """`kubectl describe` shows `shown` to who approves: the signer must never sign the one before it."""
+    hidden, shown = base64.b64decode(pem("system:kube-controller-manager")), base64.b64decode(pem("harmless"))
+    sent = encoded(hidden.replace(was, becomes), shown)
+    assert [fault.partition(":")[0] for fault in faults(request=sent)] == ["spec.request"]
+    with pytest.raises(ValueError, match="PEM block type"):
+        load_request(sent)
+
+
+def test_request_may_have_text_before_and_blocks_behind_it() -> None:
+    sent = encoded(
+        b"Certificate Request:\r\n    Data:\n",
+        base64.b64decode(pem("first")).replace(b"\n", b"\r\n"),
+        base64.b64decode(pem("second")),
+    )
+    assert faults(request=sent) == []
+    assert load_request(sent).subject.rfc4514_string() == "CN=first"
+
+
+def test_request_of_an_unknown_version_is_invalid() -> None:
+    der = x509.load_pem_x509_csr(base64.b64decode(pem())).public_bytes(serialization.Encoding.DER)
+    body = base64.b64encode(der.replace(b"\x02\x01\x00", b"\x02\x01\x02", 1))
+    assert "not a valid CSR version" in faults(request=encoded(BEGIN, body, b"\n", END))[0]
 
 
 def test_request_with_known_parts_is_valid() -> None:

@@ -23,6 +23,7 @@ from actors.controllers.certificates.rules import (
     RequestInvalid,
     SubjectNames,
     check_signer,
+    read_certificate,
     removal_time,
     seconds_of,
 )
@@ -57,6 +58,28 @@ def csr(signer: str = KUBELET_CLIENT, *conditions: str, pem: str = "", **spec: A
             "conditions": [{"type": condition, "status": "True", "lastUpdateTime": stamp} for condition in conditions]
         },
     }
+
+
+@pytest.mark.parametrize(
+    ("was", "becomes"),
+    [
+        (b"\x06\x03\x55\x1d\x13", b"\x06\x03\x55\x1d\x11"),  # basicConstraints becomes a second subjectAltName
+        (b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07", b"\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x70"),  # curve
+        (b"\x82\x01a", b"\xa3\x01a"),  # x400Address
+        (b"\x0c\x01n", b"\x0c\x01\xff"),  # no UTF-8
+    ],
+)
+def test_request_with_unreadable_parts_is_invalid(was: bytes, becomes: bytes) -> None:
+    """Each has a class of errors of its own, which would be retried for ever."""
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "n")])
+    builder = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("a")]), critical=False)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=False)
+    made = builder.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    der = made.public_bytes(serialization.Encoding.DER)
+    assert was in der
+    with pytest.raises(RequestInvalid, match="unable to parse the request"):
+        read_certificate(x509.load_der_x509_csr(der.replace(was, becomes)))
 
 
 def certificate(**changes: Any) -> Certificate:

@@ -4,15 +4,13 @@ These are upstream's plugins CertificateApproval, CertificateSigning and Certifi
 strategy takes from the request's user. Clients match on the texts.
 """
 
-import base64
-import binascii
-
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
 from actors.apiserver.authorization.authorizer import MASTERS
 from actors.apiserver.authorization.node_rules import is_node
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
+from protocols.kinds.cluster.certificates import load_request
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, text
 
@@ -86,14 +84,12 @@ def _subject_fault(user: User, signer: str, new: Object) -> str:
 
 def _subject(request: str) -> tuple[str, list[str]] | None:
     """Return common name and organizations of a request; None if it cannot be read."""
-    from cryptography import x509
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.x509.oid import NameOID
 
     try:
-        subject = x509.load_pem_x509_csr(base64.b64decode(request, validate=True)).subject
-    except (ValueError, TypeError, binascii.Error, UnsupportedAlgorithm):
+        subject = load_request(request).subject
+        names = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+        organizations = [str(entry.value) for entry in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+    except ValueError:
         return None
-    names = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-    organizations = [str(attribute.value) for attribute in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
     return names[-1] if names else "", organizations
