@@ -51,7 +51,8 @@ class DeviceStreams:
         self._allocatable_stream = own(messages.ALLOCATABLE, StateSource(self._allocatable), ring=RING)
         self._notices: dict[str, NodeNotice] = {}
         self._notice_stream = own(messages.NOTICES, StateSource(self._notices), ring=MAX_NOTICES)
-        self._last_notice = 0
+        self._last_notice = options.bus.epoch
+        """No key is one of an earlier incarnation: to followers an equal value of it would be no change."""
         self._health_stream = own(messages.HEALTH, StateSource(self._health), ring=RING)
 
     def allocation(self, event: LedgerEvent) -> None:

@@ -59,7 +59,7 @@ HISTORY = "history"
 """RPC Empty -> LedgerHistory: the newest events of `allocations`, also of before a restart, for clients that resume."""
 
 NOTICES = "notices"
-"""State stream, key = a number, value = NodeNotice: the newest few of this incarnation, for events of the node."""
+"""State stream, key = a number of this incarnation, value = NodeNotice: its newest few, for events of the node."""
 
 PLUGINS = "plugins"
 """State stream, key = `RESOURCE NUMBER`, value = PluginView; of a resource without a connection, its last one."""
