@@ -55,8 +55,9 @@ class PlegActor:
         self._synced = False
         """True while the event stream from cri is connected."""
         self._undecodable_logged = False
-        self._gap_ns = 0
-        """Time of the last gap in the event stream. Events are merged only after a full relist that began later."""
+        self._gap_at = 0.0
+        """Monotonic time of the last gap in the event stream. Events are merged only after a full relist that began
+        later."""
         self._published_states: dict[str, messages.PlegState] = {}
         published: dict[str, messages.PodStatus] = {}
         statuses = context.bus.own(messages.POD_STATUS, StateSource(published))
@@ -184,7 +185,7 @@ class PlegActor:
 
     def _require_relist(self) -> None:
         self._merger.trusted = False
-        self._gap_ns = time.time_ns()
+        self._gap_at = time.monotonic()
         self._mode_selector.publish()
         self._relister.request_relist()
 
@@ -228,9 +229,9 @@ class PlegActor:
 
     # what the relister found
 
-    def _on_relist(self, began_ns: int, seconds: float) -> None:
+    def _on_relist(self, seconds: float) -> None:
         streaming = self._mode_selector.runtime.streaming and self._synced
-        self._merger.trusted = streaming and began_ns > self._gap_ns
+        self._merger.trusted = streaming and self._mode_selector.last_started > self._gap_at
         self._metrics.relisted(seconds)
         self._waiters.wake_all()
         self._mode_selector.on_relist()

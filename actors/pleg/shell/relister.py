@@ -40,8 +40,8 @@ class RelisterOptions(msgspec.Struct, frozen=True):
     """Gives the period of relists; learns when one succeeded and if the runtime stamps its statuses."""
     on_change: Callable[[StatusChange, Source], None]
     """Called with each change that a relist or the inspection of one pod found."""
-    on_relist: Callable[[int, float], None]
-    """Called after a successful full relist with its start (ns since the epoch) and duration in seconds."""
+    on_relist: Callable[[float], None]
+    """Called after a successful full relist with its duration in seconds."""
     on_inspected: Callable[[float], None]
     """Called after one pod's inspection with its duration in seconds."""
     on_failure: Callable[[], None]
@@ -130,7 +130,7 @@ class Relister:
         self._options.mode.last_started = began
         if not self._merger.cache.uninspectable:
             self._failed("")
-        self._options.on_relist(stamp, time.monotonic() - began)
+        self._options.on_relist(time.monotonic() - began)
         return True
 
     def _failed(self, reason: str) -> None:

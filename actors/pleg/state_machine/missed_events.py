@@ -73,6 +73,7 @@ class MissedEvents(msgspec.Struct):
 
         `since` is the time up to which the pod was known before; 0 for the first observation, which never counts.
         """
+        self.up_since = min(self.up_since, now)  # the clock may have gone back
         if not since or not self._expected:
             return False
         stream_was_up = 0 < self.up_since <= since
@@ -94,7 +95,7 @@ class MissedEvents(msgspec.Struct):
 
         A removal is no such reason: CRI-O sends no event for a sandbox's, and nothing that runs changes.
         """
-        due = [key for key, at in self._candidates.items() if now - at >= GRACE_NS]
+        due = [key for key, at in self._candidates.items() if not 0 <= now - at < GRACE_NS]
         for key in due:
             del self._candidates[key]
             self.counts[(RUNTIME, key[1])] += 1

@@ -1,12 +1,17 @@
 """A clock that goes back: what is known of a later time counts no longer, on both sides of GetNewerThan."""
 
 import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from prometheus_client import CollectorRegistry
 
+from actors.pleg.actor import PlegActor
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
 from actors.pleg.state_machine.status_merger import StatusMerger
 from actors.podworker.pods.workers.context import RuntimeObserver
+from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import STEP_NS, PodStatus
 
 SECOND = 10**9
@@ -57,6 +62,36 @@ def test_small_steps_and_steps_ahead_change_nothing(now: int) -> None:
     cache = known(NOW + YEAR)
     assert not cache.at(now)
     assert cache.newer_than("u", NOW + YEAR)
+
+
+def pleg_actor() -> PlegActor:
+    """Return an actor whose event stream is open, in a process without others."""
+    stream = SimpleNamespace(publish=lambda *event: None)
+    context = SimpleNamespace(
+        bus=SimpleNamespace(own=lambda name, source: stream),
+        settings=SimpleNamespace(pleg_mode="auto", gate=lambda name: True),
+        registry=CollectorRegistry(),
+        note=lambda text: None,
+        ready=lambda: None,
+    )
+    actor = PlegActor(cast("Any", context))
+    actor._mode_selector.on_runtime(RuntimeState(connected=True, streaming=True))
+    actor.on_synced(True)
+    return actor
+
+
+async def test_relist_after_a_gap_counts_although_the_clock_went_back_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else no event is merged before the clock has caught up: for an hour, if that was an hour ahead at boot."""
+    actor, now = pleg_actor(), [NOW]
+    monkeypatch.setattr(time, "time_ns", lambda: now[0])
+    actor.on_snapshot([], 0)
+    now[0] -= 3600 * SECOND
+    actor._mode_selector.last_started = time.monotonic() + 1
+    actor._on_relist(0.1)
+    assert actor._merger.trusted
+    actor._mode_selector.last_started = 1.0
+    actor._on_relist(0.1)
+    assert not actor._merger.trusted, "it began before the gap"
 
 
 class Pleg:

@@ -142,8 +142,8 @@ def relisted(runtime: Any, period: float) -> tuple[StatusMerger, int, float]:
     async def whole() -> None:
         over = asyncio.Event()
 
-        def on_relist(stamp: int, seconds: float) -> None:
-            done.append((stamp, time.monotonic()))
+        def on_relist(seconds: float) -> None:
+            done.append((merger.cache.relisted_until, time.monotonic()))
             over.set()
 
         def nothing(*_: object) -> None:

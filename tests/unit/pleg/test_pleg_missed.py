@@ -51,6 +51,17 @@ def test_missed_change_without_event_counts(old: dict[str, str], new: dict[str, 
     assert sorted(transition for cause, transition in missed.counts if cause == RUNTIME) == transitions
 
 
+def test_missed_changes_count_after_the_clock_went_back() -> None:
+    """The stream seemed to have opened later than all inspections, and candidates stayed such, for as long."""
+    missed, back = watched(), UP - 600 * 10**9
+    missed.inspected({"a": "running"}, {"a": "exited"}, UP + 1, UP + 2)
+    assert missed.settle(back) == 1
+    missed.inspected({}, {}, back, back + 1)
+    missed.inspected({"b": "running"}, {"b": "exited"}, back + 2, back + 3)
+    assert missed.settle(back + 3 + GRACE_NS) == 1
+    assert dict(missed.counts) == {(RUNTIME, "stopped"): 2}
+
+
 def test_missed_event_near_change_explains_it() -> None:
     missed = watched()
     missed.event("a", cri.CONTAINER_STOPPED_EVENT)
