@@ -98,7 +98,8 @@ class StatusMerger(msgspec.Struct):
         old, since = self.cache.get(uid), self.cache.known_until(uid)
         if status is None:
             gone = old is not None and self.cache.drop(uid, stamp, Rank.INSPECTION)
-            self.cache.observed(uid, stamp)
+            if gone or old is None:  # else a later event was merged meanwhile: the pod is inspected again
+                self.cache.observed(uid, stamp)
             return self._change(uid, old, since) if gone else None
         entry = self.cache.entries.get(uid)
         if entry and entry is not before and entry.rank is Rank.EVENT and _moves_back(entry.status, status):

@@ -239,6 +239,18 @@ def test_event_of_a_pod_that_an_inspection_did_not_find_is_as_new_as_that_inspec
         assert (len(status.sandboxes), status.timestamp_ns) == (1, stamp)
 
 
+def test_inspection_without_an_answer_that_an_event_overtook_proves_nothing() -> None:
+    """The sandbox was removed while the inspection was under way, of which CRI-O sends no event."""
+    runtime, merger = ModelRuntime(), StatusMerger()
+    for event in runtime.run_sandbox():
+        merger.event(event, runtime.now)
+    inspected = runtime.now - 1
+    assert merger.inspected(UID, None, inspected) is None
+    assert not merger.cache.newer_than(UID, inspected - 1), "else nobody inspects it again before the next relist"
+    assert merger.inspected(UID, None, runtime.tick()) is not None
+    assert merger.cache.get(UID) is None
+
+
 def test_merger_same_timestamp_inspection_wins() -> None:
     """Coarse clocks: KEP-3386 refuses the second, upstream's code takes it; here what was asked for wins."""
     running, exited = (PodStatus(uid=UID, name=name) for name in ("running", "exited"))
