@@ -165,6 +165,11 @@ class ClaimWriter:
         writing.add_done_callback(self._tasks.discard)
         await asyncio.shield(writing)  # a cancelled caller must not let the next write overlap
 
+    async def settle(self) -> None:
+        """Write again what could not be written. Raises ClaimsNotWritten."""
+        if self._written < self._requested:
+            await self.write()
+
     async def close(self) -> None:
         """Wait for writes in progress."""
         await asyncio.gather(*self._tasks, return_exceptions=True)

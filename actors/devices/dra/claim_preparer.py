@@ -108,6 +108,7 @@ class ClaimPreparer:
             task.cancel()
             await asyncio.wait([task])
         if not self._options.cache.of_pod(uid):
+            await self._options.writer.settle()  # an earlier call may have failed to write
             return
         with self._options.metrics.operation("UnprepareResources"), span(uid, "unprepare claims"):
             async with self._locks.hold(claim.key for claim in self._options.cache.of_pod(uid)):

@@ -2,6 +2,7 @@
 used."""
 
 import asyncio
+import errno
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -78,6 +79,7 @@ class World:
         self.using: dict[str, tuple[str, ...]] = {}
         """Pods whose containers may run, and their claims."""
         self.ending: set[str] = set()
+        self.full = False
         self.begin()
 
     def begin(self) -> None:
@@ -93,6 +95,8 @@ class World:
         return self.drivers[name]
 
     def _save(self, raw: bytes) -> None:
+        if self.full:
+            raise OSError(errno.ENOSPC, "No space left on device")
         self.disk = raw
 
     def on_disk(self) -> dict[str, set[str]]:
@@ -113,6 +117,7 @@ class World:
         self.using.pop(pod, None)
         with suppress(NodeplaneError):
             await self.manager.unprepare(pod)
+            assert all(pod not in item.pods for item in decode(self.disk)), "given back, but not on disk"
             self.ending.discard(pod)
 
     def check(self) -> None:
@@ -131,19 +136,23 @@ TURN = st.tuples(
     st.lists(ACTIONS, min_size=1, max_size=4),
     st.lists(st.sampled_from(FAULTS), max_size=4),
     st.none() | st.integers(0, 12),
+    st.booleans(),
 )
-"""What happens at once, what the drivers meet, and after how many steps of the loop the manager is killed."""
+"""What happens at once, what the drivers meet, after how many steps of the loop the manager is killed, and whether the
+disk is full."""
 
 
 @given(st.lists(TURN, max_size=12))
 async def test_nothing_is_lost_and_nothing_is_taken(turns: list[Any]) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
     world = World()
-    for actions, faults, killed_after in turns:
+    for actions, faults, killed_after, full in turns:
+        world.full = full
         for number, fault in enumerate(faults):
             world.drivers[(A, B)[number % 2]].faults.append(fault)
         await play(world, actions, killed_after)
         world.check()
+    world.full = False
     for driver in world.drivers.values():
         driver.faults.clear()
     for pod in PODS:
@@ -199,3 +208,15 @@ async def test_unprepare_cancelled_after_the_driver_was_called_prepares_again_fo
     await world.prepare("r")
     assert "r" in world.using
     world.check()
+
+
+async def test_unprepare_again_after_a_full_disk_is_durable() -> None:
+    world = World()
+    await world.prepare("r")
+    world.full = True
+    await world.end("r")
+    await world.end("r")
+    assert "r" in world.ending, "not answered before it is on disk"
+    world.full = False
+    await world.end("r")
+    assert decode(world.disk) == []
