@@ -5,7 +5,6 @@ but for init containers, which only the events show by default.
 """
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 
 from xxhash import xxh64_hexdigest, xxh64_intdigest
 
@@ -137,9 +136,12 @@ class PodFeed:
         return self._fingerprint
 
     def get_response(self, namespace: str, name: str) -> bytes | None:
-        """Return the encoded response of Get, or None if the pod holds nothing on this node."""
+        """Return the encoded response of Get, or None if the pod holds nothing on this node.
+
+        Of several pods of a name, as after a forced deletion, it is the one admitted last, as in kubelet.
+        """
         pods = [item for item in self.pods.values() if item.name == name and item.namespace == namespace]
-        return field(GET_POD_FIELD, self._listed_bytes(min(pods, key=attrgetter("uid")))) if pods else None
+        return field(GET_POD_FIELD, self._listed_bytes(pods[-1])) if pods else None
 
     def v1alpha1_list(self) -> list[v1alpha1.PodResources]:
         return [v1alpha1_pod(item) for item in self.listed()]

@@ -111,6 +111,20 @@ def test_list_response_is_encoded_once_per_change() -> None:
     assert feed.get_response("a", "z") is None
 
 
+def test_get_of_a_pod_created_again_before_its_predecessor_ended_is_the_new_one() -> None:
+    """After a forced deletion both hold devices for as long as the old one's containers take to end."""
+    feed = PodFeed(Journal(10), Watchers(10, WatchQuota(1)))
+    old = PodAllocation("a-uid", "d", "p", (ContainerAllocation("main", devices=(AllocatedDevice("r/gpu", "g0"),)),))
+    new = PodAllocation("b-uid", "d", "p", (ContainerAllocation("main", devices=(AllocatedDevice("r/gpu", "g1"),)),))
+    for first, second in ((old, new), (new, old)):
+        feed.on_snapshot([], 0)
+        feed.on_event(Event(Op.UPSERT, first.uid, first, mark=1))
+        feed.on_event(Event(Op.UPSERT, second.uid, second, mark=2))
+        feed.on_event(Event(Op.UPSERT, first.uid, first, mark=3))
+        got = v1.GetPodResourcesResponse.FromString(feed.get_response("d", "p") or b"")
+        assert got.pod_resources == pod(second)
+
+
 @pytest.mark.parametrize(
     ("where", "watched", "listed"),
     [
