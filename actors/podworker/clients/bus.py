@@ -191,8 +191,9 @@ class BusDevices:
         await self._call(devices.UNPREPARE_CLAIMS, request, devices.Empty, PREPARE_S)
 
     async def reconcile(self, active: tuple[str, ...]) -> None:
+        """Send the pods that may hold devices. Not repeated: a list is outdated once pods were admitted after it."""
         request = devices.ReconcilePods(active)
-        await self._call(devices.RECONCILE, request, devices.Empty, RELEASE_S)
+        await self._bus.call(devices.OWNER, devices.RECONCILE, request, devices.Empty, timeout=RELEASE_S)
 
     async def _call(self, method: str, request: Any, reply: type[Any], timeout: float) -> Any:
         return await self._bus.call(devices.OWNER, method, request, reply, timeout=timeout, idempotent=True)

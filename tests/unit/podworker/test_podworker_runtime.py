@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from actors.podworker.clients.bus import BusDevices, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from protocols.bus import BusError
+from protocols.bus.calls import CallTable
+from protocols.messages import devices
 from protocols.messages.cri import CriReply
 
 
@@ -19,3 +22,29 @@ async def test_call_with_a_reply_that_does_not_decode_raises_a_bus_error() -> No
     with pytest.raises(BusError, match="ListPodSandbox does not decode") as raised:
         await runtime.live_pods()
     assert raised.value.code == "INTERNAL"
+
+
+class NotedBus:
+    """A bus that notes which methods it may send again."""
+
+    def __init__(self) -> None:
+        self.repeated: dict[str, bool] = {}
+
+    async def call(self, owner: str, method: str, *_: Any, idempotent: bool = False, **__: Any) -> None:
+        self.repeated[method] = idempotent
+
+
+async def test_list_of_active_pods_is_not_sent_again() -> None:
+    """A repeated call waits for its back-off, and arrives after the admission of a pod that it does not list."""
+    bus = NotedBus()
+    client = BusDevices(bus, Streams())  # type: ignore[arg-type]  # the one method that it calls
+    await client.reconcile(("old",))
+    await client.release("old")
+    assert bus.repeated == {devices.RECONCILE: False, devices.RELEASE: True}
+    table = CallTable("devices", "podworker")
+    listed = table.open(devices.RECONCILE, b"", 10.0, True)
+    for _ in range(3):  # the callee dies again and again
+        table.went(listed, 0.0)
+        table.lost(0.0)
+    admission = table.open(devices.ADMIT, b"", 35.0, True)
+    assert table.due(0.0) == [admission]
