@@ -106,12 +106,13 @@ class BusRuntime:
         request = cri_pb2.ListContainerStatsRequest()
         return await self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, QUICK_S, True)
 
-    async def live_pods(self) -> list[tuple[str, str, str]]:
-        """Return uid, namespace and name of every pod that has a sandbox in the runtime."""
+    async def live_pods(self) -> tuple[list[tuple[str, str, str]], set[str]]:
+        """Return uid, namespace and name of every pod that has a sandbox in the runtime, and the uids of ready ones."""
         request = cri_pb2.ListPodSandboxRequest()
         reply = await self._call("ListPodSandbox", request, cri_pb2.ListPodSandboxResponse, QUICK_S, True)
+        ready = {item.metadata.uid for item in reply.items if item.state == cri_pb2.SANDBOX_READY}
         all_metadata = (item.metadata for item in reply.items)
-        return [(metadata.uid, metadata.namespace, metadata.name) for metadata in all_metadata if metadata.uid]
+        return [(metadata.uid, metadata.namespace, metadata.name) for metadata in all_metadata if metadata.uid], ready
 
     async def _call(
         self, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False

@@ -218,14 +218,14 @@ class PodController:
         while not await self._static.load():  # noqa: ASYNC110 # there is no event for it
             await asyncio.sleep(RETRY_S)
         self._published.begin(self._context.bus)
-        running = await self._live_pods()
+        present, ready = await self._live_pods()
         left = await asyncio.to_thread(lambda: list(pods_with_directories(self._node.info)))
-        self._manager.begin([*running, *left])
+        self._manager.begin([*present, *left], ready)
         self._context.spawn(self._static.watch(), "manifests")
         self._context.spawn(self._static.keep_mirrors(), "mirrors")
         await self._reconciler.run()
 
-    async def _live_pods(self) -> list[tuple[str, str, str]]:
+    async def _live_pods(self) -> tuple[list[tuple[str, str, str]], set[str]]:
         while True:
             try:
                 return await self._runtime.live_pods()

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import msgspec
 
@@ -162,14 +162,15 @@ class PodManager:
 
     # workers
 
-    def begin(self, present: Iterable[tuple[str, str, str]]) -> None:
+    def begin(self, present: Iterable[tuple[str, str, str]], ready: Collection[str] = ()) -> None:
         """Start the workers. `present`: uid, namespace and name of every pod in the runtime or with directories here.
 
-        Pods that run already are counted before others are admitted, the oldest first.
+        Pods that run already are counted before others are admitted, the oldest first: also those that pleg, which may
+        have just started, has not inspected yet. `ready`: uids of all pods with a ready sandbox.
         """
         self._begun = True
         for pod in sorted(self._pods.values(), key=_created_at):
-            self._run(pod, fence_ns=self._options.started_ns)
+            self._run(pod, fence_ns=self._options.started_ns, ready=object_uid(pod) in ready)
         for uid, namespace, name in present:
             if uid not in self._workers:
                 self.orphan(uid, namespace, name)
@@ -221,10 +222,11 @@ class PodManager:
         spec = PodSpec(uid=uid, name=name, namespace=namespace, grace=ORPHAN_GRACE_S)
         self._start(spec, gone=True, fence_ns=time.time_ns())
 
-    def _run(self, pod: views.Pod, fence_ns: int = 0) -> None:
+    def _run(self, pod: views.Pod, fence_ns: int = 0, ready: bool = False) -> None:
         try:
             spec = read_pod(pod)
-            if fence_ns and not spec.terminal and runtime_status.occupies(self._options.deps.pleg.known(spec.uid)):
+            runs = ready or runtime_status.occupies(self._options.deps.pleg.known(spec.uid))
+            if fence_ns and not spec.terminal and runs:
                 self._room.count(spec)
         except PodInvalid as error:
             log.error("pod ignored uid=%s error=%s", object_uid(pod), error)

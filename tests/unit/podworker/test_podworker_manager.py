@@ -253,7 +253,9 @@ def wanting(uid: str, cpu: str, **more: Any) -> Any:
     return pod(container("a", resources={"requests": {"cpu": cpu}}), uid=uid, **more)
 
 
-async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inspected", [True, False])
+async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path: Path, inspected: bool) -> None:
+    """Also when pleg starts at the same time, as with a whole node, and has inspected none of them."""
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(wanting("old", "6"))
@@ -267,7 +269,9 @@ async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path: Path
             newest = {"creationTimestamp": f"2026-01-{day}T00:00:00Z"}
             selector = {"nodeSelector": {"gone": "label"}} if uid == "old" else {}
             again.on_add(wanting(uid, "6" if uid == "old" else "1", metadata=newest, **selector))
-        again.begin([])
+        if not inspected:
+            fake.pleg.stream.clear()
+        again.begin([("old", "ns", "p")], {"old"})
         await until_true(lambda: fake.statuses.reasons().get("newest"))
         assert fake.statuses.reasons() == {"newest": "OutOfcpu"}, "a running pod keeps its room, whatever the node is"
         again.close()
