@@ -100,7 +100,8 @@ class SliceCleaner:
             if (connected := self._options.connected()) is not None:
                 self._gone.observe(connected, now)
             for driver in self._gone.due(now):
-                await self._delete(driver)
+                if not (self._options.connected() or {}).get(driver):  # it may have come back during another deletion
+                    await self._delete(driver)
             due = self._gone.next_due()
             try:
                 async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):

@@ -155,6 +155,27 @@ async def test_the_node_deletes_slices_of_the_gone_and_no_others(monkeypatch: py
     }
 
 
+async def test_slices_of_a_driver_that_comes_back_during_another_deletion_stay() -> None:
+    api, connected = SliceApi(), {"a": True, "b": True}
+    cleaner = SliceCleaner(SliceCleanerOptions("n1", cast(ApiClient, api), lambda: connected, grace=0.05))
+    delete = api.delete_collection
+
+    async def comes_back(resource: Resource, field_selector: str) -> None:
+        connected["b"] = True
+        await delete(resource, field_selector)
+
+    api.delete_collection = comes_back  # type: ignore[method-assign]  # b registers while the slices of a are deleted
+    task = asyncio.create_task(cleaner.run())
+    await until("listed", lambda: bool(api.calls))
+    api.slices |= {"a", "b"}
+    connected.update(a=False, b=False)
+    cleaner.wake()
+    await until("those of one are gone", lambda: "a" not in api.slices)
+    await asyncio.sleep(0.05)
+    task.cancel()
+    assert api.slices == {"b"}
+
+
 def test_resources_that_come_by_a_claim_are_not_asked_of_device_plugins() -> None:
     mapped = {"containerName": "a", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
     status = {"extendedResourceClaimStatus": {"resourceClaimName": "p-ext", "requestMappings": [mapped]}}
