@@ -233,6 +233,7 @@ class PlegActor:
         streaming = self._mode_selector.runtime.streaming and self._synced
         self._merger.trusted = streaming and self._mode_selector.last_started > self._gap_at
         self._metrics.relisted(seconds)
+        self._publisher.flush()  # before the state says that all pods are listed
         self._waiters.wake_all()
         self._mode_selector.on_relist()
         self._context.ready()

@@ -29,7 +29,8 @@ class PodWorkerActor:
         self._node = NodeController(context, self._client, self._events, self._streams)
         self._pods = PodController(context, self._client, self._events, self._streams, self._node)
         statuses = self._streams.pod_status.items
-        view = PodLookup(self._pods.objects, statuses.get, statuses.values, self._pods.complete)
+        listed = self._streams.pods_listed
+        view = PodLookup(self._pods.objects, statuses.get, statuses.values, self._pods.complete, listed)
         self._endpoint = NodeServers(context, view, self._client)
 
     async def start(self) -> None:

@@ -72,8 +72,9 @@ class Streams:
     def follow(self, bus: Bus) -> None:
         owner = devices.OWNER
         bus.follow(owner=cri.OWNER, stream=cri.RUNTIME_STATE, sink=self.runtime_state, type=cri.RuntimeState)
-        self._following = bus.follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self.pod_status, type=PodStatus)
+        # pleg's state first: it says of the statuses of a pleg that has just started that they are not all yet.
         bus.follow(owner=pleg.OWNER, stream=pleg.PLEG_STATE, sink=self.pleg_state, type=pleg.PlegState)
+        self._following = bus.follow(owner=pleg.OWNER, stream=pleg.POD_STATUS, sink=self.pod_status, type=PodStatus)
         bus.follow(owner=owner, stream=devices.NOTICES, sink=self.notices, type=devices.NodeNotice)
         bus.follow(owner=owner, stream=devices.PLACEMENT, sink=self.placements, type=devices.Placement)
         bus.follow(owner=owner, stream=devices.DEVICES, sink=self.inventory, type=devices.ResourceInventory)
@@ -88,6 +89,10 @@ class Streams:
         if self._following is None:
             raise Unavailable("the streams are not followed yet")
         await self._following.wait_synced(seconds)
+
+    def pods_listed(self) -> bool:
+        """Return False while pleg has just started: a pod without a runtime status may run."""
+        return any(state.last_relist_ns for state in self.pleg_state.items.values())
 
     @property
     def runtime(self) -> cri.RuntimeState:

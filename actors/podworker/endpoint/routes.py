@@ -87,6 +87,8 @@ class PodLookup(msgspec.Struct, frozen=True):
     """Runtime statuses of all pods."""
     complete: Callable[[], bool] = lambda: True
     """False until both sources have been synced after a start."""
+    listed: Callable[[], bool] = lambda: True
+    """False while pleg has just started, so that pods without a runtime status may run."""
 
     def pod(self, target: PodTarget) -> views.Pod:
         """Return the pod object that `target` names. Raises StreamTargetMissing or NotSynced."""
@@ -95,13 +97,19 @@ class PodLookup(msgspec.Struct, frozen=True):
         return find_pod(self.pods, target)
 
     def runtime_status(self, pod: views.Pod) -> PodStatus | None:
-        """Return the runtime status of a pod, None if the runtime has none.
+        """Return the runtime status of a pod, None if the runtime has none. Raises NotSynced.
 
         The uid of a mirror comes from an annotation, which users can write: it must be that of a pod of the same name.
         """
         status, metadata = self.status(uid_of(pod)), pod["metadata"]
+        if status is None and not self.listed():
+            raise NotSynced("the node has not listed the containers of its runtime yet")
         own = status is not None and (status.namespace, status.name) == (metadata["namespace"], metadata["name"])
         return status if own else None
+
+    def may_run(self, pod: views.Pod, id: str) -> bool:
+        """Return True if the container run with this id runs, as far as is known."""
+        return not self.listed() or is_running(self.runtime_status(pod), id)
 
 
 class LogRoute:
@@ -126,7 +134,7 @@ class LogRoute:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         response.enable_chunked_encoding()
         await response.prepare(request)
-        chunks = read_log(run.log_path, options, lambda: is_running(self._view.runtime_status(pod), run.id))
+        chunks = read_log(run.log_path, options, lambda: self._view.may_run(pod, run.id))
         async with contextlib.aclosing(chunks):
             async for chunk in chunks:
                 await response.write(chunk)

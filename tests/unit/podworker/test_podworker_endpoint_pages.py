@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from actors.podworker.clients.bus import Streams
 from actors.podworker.endpoint import healthz
 from actors.podworker.endpoint.callers import MAX_CACHED, Caller, ExpiringCache, access_review, needed_right
+from actors.podworker.endpoint.errors import NotSynced
 from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth
 from actors.podworker.endpoint.metrics_pages import families, resource_page
 from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
@@ -15,7 +17,7 @@ from actors.podworker.endpoint.pod_times import PodTimes
 from actors.podworker.endpoint.routes import PodLookup
 from actors.podworker.endpoint.stats import ContainerUsage, MeasuredContainer, Sample
 from protocols.kinds import views
-from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+from protocols.messages.pleg import ContainerStatus, PlegState, PodStatus, SandboxStatus
 from protocols.process.settings import Settings
 from tests.support.ports import free_port
 from tests.support.settings import plane_settings
@@ -139,6 +141,24 @@ def test_runtime_status_by_annotation_is_that_of_the_same_name(namespace: str, n
     annotations = {"kubernetes.io/config.hash": "u-static", "kubernetes.io/config.mirror": "u-static"}
     pod: views.Pod = {"metadata": {"namespace": namespace, "name": name, "uid": "u-api", "annotations": annotations}}
     assert getattr(view.runtime_status(pod), "uid", None) == uid
+
+
+def test_container_may_run_until_a_new_pleg_has_listed_it() -> None:
+    """Else `kubectl logs -f` ends, and exec finds no container, when pleg is killed."""
+    streams = Streams()
+    view = PodLookup({}, streams.pod_status.items.get, listed=streams.pods_listed)
+    pod: views.Pod = {"metadata": {"namespace": "default", "name": "web", "uid": "u1"}}
+    streams.pleg_state.on_snapshot([("pleg", PlegState())], 0)
+    with pytest.raises(NotSynced):
+        view.runtime_status(pod)
+    assert view.may_run(pod, "c1")
+    run = ContainerStatus("c1", "s1", "a", 0, "running", 1)
+    streams.pod_status.on_snapshot([("u1", PodStatus("u1", "web", "default", containers=(run,)))], 0)
+    streams.pleg_state.on_snapshot([("pleg", PlegState(healthy=True, last_relist_ns=1))], 0)
+    assert (view.may_run(pod, "c1"), view.may_run(pod, "c2")) == (True, False)
+    streams.pod_status.on_snapshot([], 0)
+    assert view.runtime_status(pod) is None
+    assert not view.may_run(pod, "c1")
 
 
 def test_families_are_cut_out_whole() -> None:
