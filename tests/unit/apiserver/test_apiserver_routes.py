@@ -118,3 +118,11 @@ def test_a_field_selector_narrows_the_watch_of_a_name() -> None:
 def test_other_paths_below_watch_are_not_served(method: str, path: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         parse_target(Table(TABLE.built_in), method, path)
+
+
+def test_objects_of_all_namespaces_are_not_deleted_by_one_request() -> None:
+    table = Table(TABLE.built_in)
+    with pytest.raises(MethodNotAllowed):
+        parse_target(table, "DELETE", "/api/v1/configmaps")
+    inside, of_cluster = "/api/v1/namespaces/ns/configmaps", "/apis/resource.k8s.io/v1/resourceslices"
+    assert [parse_target(table, "DELETE", path).verb for path in (inside, of_cluster)] == ["deletecollection"] * 2  # type: ignore[union-attr]

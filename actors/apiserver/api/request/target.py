@@ -128,7 +128,7 @@ def _target(resource: Served, method: str, namespace: str, rest: list[str]) -> T
     if "/" in name or "/" in namespace or "\0" in name + namespace or name in (".", "..") or namespace in (".", ".."):
         raise BadRequest(f'invalid name "{name or namespace}" in path')
     verb = _verb(resource, method, name, subresource)
-    if verb == "create" and not name and resource.namespaced and not namespace:
+    if verb in ("create", "deletecollection") and not name and resource.namespaced and not namespace:
         raise MethodNotAllowed("the server does not allow this method on the requested resource")
     return Target(resource, verb, namespace, name, subresource)
 
