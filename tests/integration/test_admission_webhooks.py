@@ -419,3 +419,22 @@ def test_webhook_that_cannot_be_reached_fails_closed(scene: Scene) -> None:
     with scene.configured(VALIDATING, "k", allow, clientConfig=client, failurePolicy="Fail"):
         answer = scene.until(lambda: scene.create("k0"), lambda answer: answer.status == 500)
         assert 'failed calling webhook "k0.example.com"' in answer.json["message"]
+
+
+def test_namespace_that_is_gone_when_a_webhook_answers_gets_no_object(scene: Scene) -> None:
+    space, other = "/api/v1/namespaces/ending", Client(scene.plane.port, scene.plane.tls())
+
+    def end(request: Object) -> Object:
+        if request["namespace"] == "ending":
+            assert other.ask("DELETE", space).status == 200
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ending"}, "spec": {}}
+            assert other.ask("PUT", f"{space}/finalize", json.dumps(namespace).encode()).status == 200
+        return allow(request) if request["name"] == "vz-b" else {"allowed": False}
+
+    assert scene.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "ending"}}).status == 201
+    with scene.configured(VALIDATING, "vz", end):
+        scene.until(lambda: scene.create("vz-a"), lambda answer: answer.status == 400)
+        answer = scene.ask("POST", f"{space}/configmaps", {"metadata": {"name": "vz-b"}})
+        assert (answer.status, answer.json["message"]) == (404, 'namespaces "ending" not found')
+        assert scene.ask("GET", f"{space}/configmaps/vz-b").status == 404
+    other.renew()

@@ -98,7 +98,7 @@ class Taken(NodeplaneError, http=409):
 
 
 class HeldChanged(NodeplaneError, http=409):
-    """Raised by update when an object that the write depends on does not stand at its revision any more."""
+    """Raised by create and update when an object that the write depends on does not stand at its revision any more."""
 
     def __init__(self) -> None:
         super().__init__("an object that the write depends on has been modified")
@@ -192,9 +192,10 @@ class Storage:
                 return read
             start = page.kvs[-1].key + b"\0"
 
-    async def create(self, resource: Served, key: str, raw: bytes) -> Stored:
+    async def create(self, resource: Served, key: str, raw: bytes, held: Mapping[bytes, int] = ALONE.held) -> Stored:
+        """Create an object. Raises KeyExists, Taken; HeldChanged if a key of `held` is not at its revision."""
         number, store = self._stores.place(resource)
-        began, full, also = clock(), _full_key(resource, key), _reserved(resource, None, raw)
+        began, full, also = clock(), _full_key(resource, key), _holding(_reserved(resource, None, raw), held)
 
         async def write(lease: int) -> Written:
             with self._meter.measured("create", resource):
@@ -208,7 +209,7 @@ class Storage:
             self._report(resource, done, also, OwnWrite(key, done.revision, 0, raw))
             return stored
         if done.current is None:
-            raise Taken(done.taken) if done.taken else RevisionConflict(None)
+            raise Taken(done.taken) if done.taken else HeldChanged() if held else RevisionConflict(None)
         raise KeyExists(_stored(resource, done.current))
 
     async def create_all(self, objects: list[tuple[Served, str, bytes]]) -> bool:
@@ -221,9 +222,7 @@ class Storage:
     async def update(self, resource: Served, old: Stored, raw: bytes, held: Mapping[bytes, int] = ALONE.held) -> Stored:
         """Replace an object. Raises RevisionConflict, Taken; HeldChanged if a key of `held` is not at its revision."""
         number, store = self._stores.place(resource)
-        began, full, also = clock(), _full_key(resource, old.key), _reserved(resource, old.raw, raw)
-        if held:
-            also = msgspec.structs.replace(also, held=held)
+        began, full, also = clock(), _full_key(resource, old.key), _holding(_reserved(resource, old.raw, raw), held)
 
         async def write(lease: int) -> Written:
             with self._meter.measured("update", resource):
@@ -332,6 +331,10 @@ def _reserved(resource: Served, old: bytes | None, new: bytes | None) -> Compani
     )
     added = {key.encode(): value for key, value in after.items() if key not in before}
     return Companions(added, [key.encode() for key in before if key not in after])
+
+
+def _holding(also: Companions, held: Mapping[bytes, int]) -> Companions:
+    return msgspec.structs.replace(also, held=held) if held else also
 
 
 def _stored(resource: Served, kv: KeyValue) -> Stored:

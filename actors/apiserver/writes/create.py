@@ -14,6 +14,8 @@ from protocols.kinds.served.row import Served
 from protocols.kinds.shapes.clean import complete
 from protocols.kube.meta import Object
 
+ENDING = "create not allowed while custom resource definition is terminating"
+
 
 def check_new(target: Target, body: Object) -> object:
     """Check that a body is a new object for this path, and stamp it. Return the managedFields that it had.
@@ -21,7 +23,7 @@ def check_new(target: Target, body: Object) -> object:
     Raises MethodNotAllowed, BadRequest, Invalid.
     """
     if target.resource.custom is not None and target.resource.custom.terminating:
-        raise MethodNotAllowed("create not allowed while custom resource definition is terminating")
+        raise MethodNotAllowed(ENDING)
     sent = check_body(body, target)
     stamp_new(body, target.resource)
     return sent
@@ -66,6 +68,12 @@ def check_namespace(change: Change, namespace: Stored) -> None:
         raise _terminating(change.target, name)
     if causes := resource.strategy.check_namespace(change.sent, namespace.obj):
         raise invalid_object(resource.kind, resource.group, name, causes)
+
+
+def check_definition(change: Change, definition: Stored) -> None:
+    """Check that the definition of a custom resource takes a new object. Raises MethodNotAllowed."""
+    if definition.obj["metadata"].get("deletionTimestamp"):
+        raise MethodNotAllowed(ENDING)
 
 
 def _terminating(target: Target, name: str) -> Forbidden:

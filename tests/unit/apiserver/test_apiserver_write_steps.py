@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from actors.apiserver.api.errors import Conflict, Forbidden, Invalid
+from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, MethodNotAllowed, NotFound
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
@@ -37,12 +37,14 @@ class Lagging:
 
     def __init__(self, resource: Any, *objects: Object) -> None:
         self.resource, self.objects, self.newest = resource, Objects(), dict[str, Stored]()
+        self.revision = 6
         for obj in objects:
             self.objects.put(self.store(obj))
 
     def store(self, obj: Object) -> Stored:
         key = self.resource.key("ns", obj["metadata"]["name"])
-        self.newest[key] = Stored(key, len(self.newest) + 7, msgspec.json.encode(obj))
+        self.revision += 1
+        self.newest[key] = Stored(key, self.revision, msgspec.json.encode(obj))
         return self.newest[key]
 
 
@@ -58,8 +60,9 @@ class Store:
         self.log.append("get")
         return self.replicas[resource.store].newest.get(key)
 
-    async def create(self, resource: Any, key: str, raw: bytes) -> Stored:
+    async def create(self, resource: Any, key: str, raw: bytes, held: Mapping[bytes, int]) -> Stored:
         self.log.append("create")
+        self._check(held)
         if self._creates:
             raise KeyExists(Stored(self._creates.pop(), 1, raw))
         return Stored(key, 99, raw)
@@ -70,15 +73,17 @@ class Store:
     async def update(self, resource: Any, old: Stored, raw: bytes, held: Mapping[bytes, int]) -> Stored:
         newest = self.replicas[resource.store].newest[old.key]
         self.log.append("update")
-        if any(self._revision_of(key.decode()) != revision for key, revision in held.items()):
-            raise HeldChanged()
+        self._check(held)
         if newest.rv != old.rv:
             raise RevisionConflict(newest)
         return Stored(old.key, 99, raw)
 
-    def _revision_of(self, key: str) -> int:
-        prefix = CLAIMS.storage_prefix
-        return self.replicas[CLAIMS.store].newest[key.removeprefix(prefix)].rv
+    def _check(self, held: Mapping[bytes, int]) -> None:
+        for replica in self.replicas.values():
+            prefix, newest = replica.resource.storage_prefix, replica.newest
+            revisions = {f"{prefix}{key}".encode(): stored.rv for key, stored in newest.items()}
+            if any(key.startswith(prefix.encode()) and revisions.get(key) != rv for key, rv in held.items()):
+                raise HeldChanged()
 
 
 class Recorder(Rule):
@@ -123,6 +128,37 @@ async def test_generated_name_that_exists_is_drawn_again_and_charged_once(monkey
     written = await path(monkeypatch, store).create(Change(Target(MAPS, "create", "ns"), USER, new=body), stored_owners)
     assert store.log == [*BEFORE_STORE, "create", "CHECK_VALID", "create", "CHECK_VALID", "create"]
     assert written.stored.key.startswith("ns/c-")
+
+
+async def test_create_depends_on_its_namespace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its replica may lag, and rules may wait for long: the namespace may be empty and gone when the write comes."""
+    namespaces = Lagging(TABLE.of("namespaces"), NAMESPACE)
+    store = Store(namespaces, Lagging(MAPS))
+    steps, target = path(monkeypatch, store), Target(MAPS, "create", "ns")
+    namespaces.store({**NAMESPACE, "metadata": {"name": "ns", "labels": {"a": "b"}}})
+    await steps.create(Change(target, USER, new=config("x")), stored_owners)
+    assert store.log == [*BEFORE_STORE, "create", "get", "create"]
+    namespaces.store({**NAMESPACE, "metadata": {"name": "ns", "deletionTimestamp": "2026-01-01T00:00:00Z"}})
+    with pytest.raises(Forbidden, match="because it is being terminated"):
+        await steps.create(Change(target, USER, new=config("x")), stored_owners)
+    namespaces.newest.clear()
+    with pytest.raises(NotFound, match='namespaces "ns" not found'):
+        await steps.create(Change(target, USER, new=config("x")), stored_owners)
+
+
+async def test_create_of_a_custom_resource_depends_on_its_definition(monkeypatch: pytest.MonkeyPatch) -> None:
+    kind: Any = type("Kind", (), {"terminating": False, "shape": None})()
+    row = msgspec.structs.replace(MAPS, group="example.com", plural="widgets", namespaced=False, custom=kind)
+    definitions, name = TABLE.of("customresourcedefinitions"), "widgets.example.com"
+    replica = Lagging(definitions, {"kind": "CustomResourceDefinition", "metadata": {"name": name}})
+    ending = {"name": name, "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    store = Store(Lagging(TABLE.of("namespaces"), NAMESPACE), Lagging(row), replica)
+    steps, body = path(monkeypatch, store), {**config("x"), "apiVersion": "example.com/v1"}
+    await steps.create(Change(Target(row, "create"), USER, new=fresh_copy(body)), stored_owners)
+    replica.store({"kind": "CustomResourceDefinition", "metadata": ending})
+    with pytest.raises(MethodNotAllowed, match="definition is terminating"):
+        await steps.create(Change(Target(row, "create"), USER, new=fresh_copy(body)), stored_owners)
+    assert store.log == [*BEFORE_STORE, "create", *BEFORE_STORE, "create", "get"]
 
 
 async def test_update_takes_the_steps_again_after_a_conflict(monkeypatch: pytest.MonkeyPatch) -> None:

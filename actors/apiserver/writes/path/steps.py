@@ -13,13 +13,15 @@
 Contracts:
 - The rules of a step are rows of RULES (`admission/admission.py`), built-in ones, policies and webhooks alike.
 - A step raises a StatusError or leaves `change.new` as the next step needs it. Nothing changes `change.old`.
+- A new object is stored while its namespace, and the definition of a custom resource, stand at the revisions that were
+  checked, if one store has them: none comes after a controller has found nothing left to delete.
 - Nothing is stored before all steps have passed. A charge of a write that fails is given back by the quota controller.
 - The first attempt to change an object begins with the replica's, and stores it if its revision is still current. No
   decision rests on stale data: before an error is raised or a write is skipped because of the replica's object, the
   store's object is read. Webhooks are asked about the store's object only.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 
 import msgspec
@@ -37,15 +39,23 @@ from actors.apiserver.api.request.traces import changed_fields
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, decode_stored, encode_object, view
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import KeyExists, RevisionConflict, Storage, Taken
+from actors.apiserver.storage.storage import HeldChanged, KeyExists, RevisionConflict, Storage, Taken
 from actors.apiserver.writes.admission.admission import Admission, Admitting
 from actors.apiserver.writes.admission.rule import Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change, Mutation
-from actors.apiserver.writes.create import allocated, check_namespace, check_new, prepared, set_defaults
+from actors.apiserver.writes.create import (
+    allocated,
+    check_definition,
+    check_namespace,
+    check_new,
+    prepared,
+    set_defaults,
+)
 from actors.apiserver.writes.metadata import finished, generated_name
 from actors.apiserver.writes.owners import Owners
 from protocols.kinds.served.row import Served
 from protocols.kinds.shapes.clean import complete
+from protocols.kinds.table import DEFINITIONS, NAMESPACES
 from protocols.kube.errors import StatusError
 from protocols.kube.objects import same
 
@@ -98,14 +108,15 @@ class WritePath:
                 change.sent["metadata"]["name"] = generated_name(base)
             raw = await offload(change.size, partial(prepared, change, taken))
             name = change.sent["metadata"]["name"]
-            if row.namespaced:
-                check_namespace(change, await self._namespace(space))
+            await self._hold_parents(change)
             await rules.run(Step.CHECK_VALID, change)
             if not charged:
                 await rules.run(Step.CHARGE, change)
                 charged = True
             try:
-                return await (self._try_create if dry_run else self.storage.create)(row, row.key(space, name), raw)
+                if dry_run:
+                    return await self._try_create(row, row.key(space, name), raw)
+                return await self._create(change, row.key(space, name), raw)
             except KeyExists as exists:
                 if not base:
                     raise already_exists(row, name, exists.terminating) from None
@@ -115,6 +126,29 @@ class WritePath:
             raise InternalError(f"failed to allocate: others took {', '.join(sorted(taken))}; try again")
         raise name_exhausted(row, name)
 
+    async def _hold_parents(self, change: Change, *, fresh: bool = False) -> None:
+        """Check that namespace and definition take the new object, and let the write depend on them.
+
+        With `fresh` as the store has them, not the replicas. Raises NotFound, Forbidden, MethodNotAllowed, Invalid.
+        """
+        target, held = change.target, dict[bytes, int]()
+        for store, name, check in _parents_of(target):
+            row = self.replicas[store].resource
+            shown = None if fresh else self.replicas[store].objects.get(name)
+            stored = await self.read(Target(row, "get", name=name)) if shown is None else shown
+            check(change, stored)
+            if self.storage.are_together(target.resource, row):
+                held[f"{row.storage_prefix}{name}".encode()] = stored.rv
+        change.held = held
+
+    async def _create(self, change: Change, key: str, raw: bytes) -> Stored:
+        for _ in range(ATTEMPTS):
+            try:
+                return await self.storage.create(change.target.resource, key, raw, change.held)
+            except HeldChanged:
+                await self._hold_parents(change, fresh=True)
+        raise conflict(change.target.resource, change.sent["metadata"]["name"])
+
     async def _try_create(self, resource: Served, key: str, raw: bytes) -> Stored:
         """Do a dry run of Storage.create. Raises KeyExists, Taken."""
         existing = await self.storage.get(resource, key)
@@ -122,13 +156,6 @@ class WritePath:
             raise KeyExists(existing)
         await self.storage.check_free(resource, None, raw)
         return Stored(key, 0, raw)
-
-    async def _namespace(self, name: str) -> Stored:
-        """Return a namespace as the replica shows it, else as stored. Raises NotFound."""
-        namespaces = self.replicas["namespaces"]
-        if (shown := namespaces.objects.get(name)) is not None:
-            return shown
-        return await self.read(Target(namespaces.resource, "get", name=name))
 
     async def change(self, change: Change, mutate: Mutation) -> Written:
         """Apply `mutate` to the target's object and store the result. The body of a subresource was checked before.
@@ -202,6 +229,14 @@ class WritePath:
         elif not written.same:
             stored = await self.storage.update(row, current, stored.raw, change.held)
         return Written(stored, written.removed, written.same, [*written.warnings, *change.warnings], written.fields)
+
+
+def _parents_of(target: Target) -> Iterator[tuple[str, str, Callable[[Change, Stored], None]]]:
+    """Yield store, name and check of what a new object is deleted with."""
+    if target.resource.namespaced:
+        yield NAMESPACES.full_name, target.namespace, check_namespace
+    if target.resource.custom is not None:
+        yield DEFINITIONS.full_name, target.resource.full_name, check_definition
 
 
 def _mutate(change: Change, current: Stored, mutate: Mutation) -> None:
