@@ -156,6 +156,10 @@ class StoreReadError(ApiError, why="StorageReadError"):
     """Raised when a collection cannot be deleted, because some of its objects cannot be read."""
 
 
+NEVER_AGAIN = 0
+"""Retry-After of an error after which a write may have been carried out: client-go repeats each 5xx that has one."""
+
+
 class ServiceUnavailable(ApiError, http=503, grpc="UNAVAILABLE", why="ServiceUnavailable"):
     """Raised when the store does not answer, or this process shuts down."""
 
@@ -183,8 +187,8 @@ class TooLargeVersion(ApiError, http=504, grpc="DEADLINE_EXCEEDED", why="Timeout
 class RequestTimeout(ApiError, http=504, grpc="DEADLINE_EXCEEDED", why="Timeout"):
     """Raised when a request passes the server's own deadline."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"Timeout: request did not complete within {seconds:g}s", retry_after=1)
+    def __init__(self, seconds: float, retry_after: int = NEVER_AGAIN) -> None:
+        super().__init__(f"Timeout: request did not complete within {seconds:g}s", retry_after=retry_after)
 
 
 class WorkTimeout(ApiError, http=504, grpc="DEADLINE_EXCEEDED", why="Timeout"):
@@ -221,7 +225,7 @@ def as_api_error(error: NodeplaneError) -> ApiError:
         return Expired(str(error))
     if isinstance(error, etcd.Unavailable):
         unknown = isinstance(error, etcd.OutcomeUnknown)
-        return ServiceUnavailable(f"the store does not answer: {error}", retry_after=0 if unknown else 1)
+        return ServiceUnavailable(f"the store does not answer: {error}", retry_after=NEVER_AGAIN if unknown else 1)
     if error.http == ServiceUnavailable.http:
         return ServiceUnavailable(str(error))
     return InternalError(str(error))

@@ -4,12 +4,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from aiohttp.test_utils import make_mocked_request
 
 from actors.apiserver.api import errors
 from actors.apiserver.api.errors import as_api_error
 from actors.apiserver.api.request import target as faults
 from actors.apiserver.api.request.target import unknown_path, verb_not_supported
-from actors.apiserver.http.routing.call import status_reply
+from actors.apiserver.http.routing.call import Call, error_response, status_reply
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.table import TABLE
 from protocols.errors import NodeplaneError
@@ -161,6 +162,14 @@ def test_store_that_does_not_answer_lets_clients_repeat_what_has_no_effect(
     reply = status_reply(as_api_error(error))
     assert reply.status == 503
     assert reply.headers.get("Retry-After") == again
+
+
+@pytest.mark.parametrize(("method", "again"), [("GET", "1"), ("POST", None), ("PATCH", None)])
+def test_write_that_took_too_long_is_not_repeated_since_it_may_have_happened(method: str, again: str | None) -> None:
+    call = Call(make_mocked_request(method, "/api/v1/namespaces/ns/pods"))
+    call.seconds = 34.0
+    response = error_response(call, TimeoutError())
+    assert (response.status, response.headers.get("Retry-After")) == (504, again)
 
 
 def test_before_there_is_data_clients_get_retry_after() -> None:

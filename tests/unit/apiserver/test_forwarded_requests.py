@@ -39,8 +39,9 @@ async def test_request_to_pod_without_response_is_sent_once() -> None:
     client = PodClient()
     async with closing_server() as (port, methods):
         for method in METHODS:
-            with pytest.raises(ServiceUnavailable):
+            with pytest.raises(ServiceUnavailable) as caught:
                 await client.forward(method, Backend("http", "127.0.0.1", port), "/", SENT)
+            assert caught.value.retry_after == 0, "client-go would repeat it"
         await client.close()
     assert methods == list(METHODS)
 
@@ -54,7 +55,8 @@ async def test_request_to_node_without_response_is_sent_once(tmp_path: Path) -> 
     async with closing_server(context) as (port, methods):
         where = Location("n1", "127.0.0.1", port, "/", ())
         for method in METHODS:
-            with pytest.raises(ServiceUnavailable):
+            with pytest.raises(ServiceUnavailable) as caught:
                 await client.forward(method, where, SENT)
+            assert caught.value.retry_after == 0, "client-go would repeat it"
         await client.close()
     assert methods == list(METHODS)

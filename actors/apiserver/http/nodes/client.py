@@ -17,7 +17,7 @@ import msgspec
 from multidict import CIMultiDict
 from yarl import URL
 
-from actors.apiserver.api.errors import ServiceUnavailable
+from actors.apiserver.api.errors import NEVER_AGAIN, ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location, NodeUnavailable
 from protocols.messages.podworker import serving_name
 from protocols.process.sessions import send_once
@@ -95,7 +95,7 @@ class NodeClient:
                 method, url, server_hostname=name, timeout=_TIMEOUT, ssl=self._tls(), **options
             )
 
-        return await _called(where, call)
+        return await _called(where, call, NEVER_AGAIN)
 
     async def websocket(self, where: Location, protocol: str) -> aiohttp.ClientWebSocketResponse | None:
         """Open a websocket to the node; None if the node rejected it. Raises ServiceUnavailable."""
@@ -149,7 +149,7 @@ def _context(options: NodeClientOptions) -> ssl.SSLContext:
     return context
 
 
-async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> Answer:
+async def _called(where: Location, call: Callable[[str], Awaitable[Answer]], retry_after: int = 1) -> Answer:
     """Raises NodeUnavailable."""
     try:
         async with asyncio.timeout(HEADERS_S):
@@ -160,16 +160,16 @@ async def _called(where: Location, call: Callable[[str], Awaitable[Answer]]) -> 
                     raise
             return await call(where.name)
     except (aiohttp.ClientError, TimeoutError, OSError) as error:
-        raise _unreachable(where, error) from None
+        raise _unreachable(where, error, retry_after) from None
 
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 _CLOSING = aiohttp.ClientWSTimeout(ws_close=2.0)
 
 
-def _unreachable(where: Location, error: BaseException) -> NodeUnavailable:
+def _unreachable(where: Location, error: BaseException, retry_after: int) -> NodeUnavailable:
     why = " ".join(str(error).split()) or type(error).__name__
-    return NodeUnavailable(where.name, f"does not answer: {why}")
+    return NodeUnavailable(where.name, f"does not answer: {why}", retry_after)
 
 
 def _url(where: Location) -> URL:

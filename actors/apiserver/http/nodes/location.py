@@ -25,8 +25,8 @@ Query = MultiMapping[str]
 class NodeUnavailable(ServiceUnavailable):
     """Raised for a node that cannot be called, or does not answer as it must; `fault` does not name it."""
 
-    def __init__(self, node: str, fault: str) -> None:
-        super().__init__(f'node "{node}" {fault}')
+    def __init__(self, node: str, fault: str, retry_after: int = 1) -> None:
+        super().__init__(f'node "{node}" {fault}', retry_after)
         self.node, self.fault = node, fault
 
 

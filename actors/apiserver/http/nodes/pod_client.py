@@ -8,7 +8,7 @@ import asyncio
 import aiohttp
 from yarl import URL
 
-from actors.apiserver.api.errors import ServiceUnavailable
+from actors.apiserver.api.errors import NEVER_AGAIN, ServiceUnavailable
 from actors.apiserver.http.nodes.backends import Backend
 from actors.apiserver.http.nodes.client import CONNECT_S, HEADERS_S, Forwarded, forwarding_session
 
@@ -39,7 +39,7 @@ class PodClient:
                 )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
-            raise ServiceUnavailable(f"error trying to reach service: {why}") from None
+            raise ServiceUnavailable(f"error trying to reach service: {why}", NEVER_AGAIN) from None
 
     async def close(self) -> None:
         if self._session is not None:

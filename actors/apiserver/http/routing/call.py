@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 from msgspec.structs import replace
 
-from actors.apiserver.api.errors import BadRequest, InternalError, RequestTimeout, as_api_error
+from actors.apiserver.api.errors import NEVER_AGAIN, BadRequest, InternalError, RequestTimeout, as_api_error
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.connection.responses import Reply, Response
@@ -57,6 +57,8 @@ class Call:
         return counted_verb(self.verb, self.http.headers)
 
 
+READS = ("GET", "HEAD")
+"""Methods of requests that clients may repeat whatever became of them."""
 CLIENT_LEFT = 499
 """Status of metrics and the audit log for a client that disconnected; never sent."""
 
@@ -64,7 +66,7 @@ CLIENT_LEFT = 499
 def error_response(call: Call, error: Exception) -> Response:
     """Return the response to an error. Call it in the except clause: it logs the traceback of a bug."""
     if isinstance(error, TimeoutError) and call.seconds:
-        error = RequestTimeout(call.seconds)
+        error = RequestTimeout(call.seconds, 1 if call.http.method in READS else NEVER_AGAIN)
     if isinstance(error, NodeplaneError):
         return _error_reply(call, error if isinstance(error, StatusError) else as_api_error(error)).response()
     if isinstance(error, RecursionError):  # only objects of clients are nested that deep
