@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from protocols.process.files import WholeFile, write_all, write_atomic
+from protocols.process.files import WholeFile, sync_directory, write_all, write_atomic
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
 
@@ -60,6 +60,9 @@ def _issue(directory: Path, what: Wanted) -> None:
         issued = make_leaf(authorities[leaf.authority], leaf, now)
         files += _pair(directory / leaf.name, issued.key, issued.certificate)
         ends.append(issued.not_after)
+    # First on the disk: a process killed between two of the files leaves whole ones that do not match.
+    (directory / certificates.MANIFEST).unlink(missing_ok=True)
+    sync_directory(directory)
     write_all(files)
     for name in certificates.OBSOLETE_FILES:
         (directory / name).unlink(missing_ok=True)

@@ -229,6 +229,30 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
     assert not certificates.current(directory, what)
 
 
+@pytest.mark.parametrize("renamed", [1, 3, 9])
+def test_certificates_whose_renewal_was_killed_are_made_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, renamed: int
+) -> None:
+    """All files are there and whole then, of two CAs."""
+    directory, what, renames = root / "pki", certificates.wanted("n1"), iter(range(100))
+    issue.issue(directory, what)
+    (directory / "ca.key").unlink()
+    rename = os.rename
+
+    def killed(source: Path, target: Path) -> None:
+        if next(renames) >= renamed:
+            raise KeyboardInterrupt
+        rename(source, target)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "rename", killed)
+        issue.issue(directory, what)
+    assert not certificates.current(directory, what)
+    issue.issue(directory, what)
+    leaf, authority = (x509.load_pem_x509_certificate((directory / f"{n}.crt").read_bytes()) for n in ("admin", "ca"))
+    leaf.verify_directly_issued_by(authority)
+
+
 def issuer(path: Path) -> str:
     return x509.load_pem_x509_certificate(path.read_bytes()).issuer.rfc4514_string()
 
