@@ -244,10 +244,11 @@ def test_certificates_whose_renewal_was_killed_are_made_again(
             raise KeyboardInterrupt
         rename(source, target)
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(os, "rename", killed)
+    monkeypatch.setattr(os, "rename", killed)
+    with pytest.raises(KeyboardInterrupt):
         issue.issue(directory, what)
     assert not certificates.current(directory, what)
+    monkeypatch.setattr(os, "rename", rename)
     issue.issue(directory, what)
     leaf, authority = (x509.load_pem_x509_certificate((directory / f"{n}.crt").read_bytes()) for n in ("admin", "ca"))
     leaf.verify_directly_issued_by(authority)
