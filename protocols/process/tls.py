@@ -16,6 +16,7 @@ import os
 import ssl
 import sys
 import sysconfig
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -29,6 +30,10 @@ Made = TypeVar("Made")
 State = tuple[tuple[int, int, int], ...]
 
 
+AGAIN_S = 10.0
+"""Seconds between attempts to use files that could not be used, as while too many files are open."""
+
+
 class Renewed(Generic[Made]):
     """A value made from files, and made again when one of them changes.
 
@@ -40,6 +45,8 @@ class Renewed(Generic[Made]):
         self._make = make
         self._what = what
         self._seen = _state(self._files)
+        self._again_at: float | None = None
+        """Monotonic time of the next attempt after one that failed: the files may be good, and reading them was not."""
         self._made = make()
 
     @property
@@ -50,11 +57,12 @@ class Renewed(Generic[Made]):
     def now(self) -> Made:
         """Return the current value. Blocks for a stat of each file, and a small read after a change."""
         seen = _state(self._files)
-        if seen != self._seen:
-            self._seen = seen
+        if seen != self._seen or (self._again_at is not None and time.monotonic() >= self._again_at):
+            self._seen, self._again_at = seen, None
             try:
                 self._made = self._make()
             except (OSError, ValueError, NodeplaneError) as error:
+                self._again_at = time.monotonic() + AGAIN_S
                 log.warning("new %s are not used yet, the last ones stay: %s", self._what, error)
         return self._made
 

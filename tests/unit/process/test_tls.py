@@ -194,3 +194,23 @@ def test_memory_of_an_unknown_build_of_python_is_not_read(monkeypatch: pytest.Mo
     monkeypatch.setattr(ctypes, "CDLL", lambda _: pytest.fail("it was read"))
     assert not tls.disable_sessions(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)), "resumed handshakes are refused instead"
     assert not tls.disable_own_chain(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+
+def test_files_that_could_not_be_read_once_are_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All descriptors may be in use at the moment of a rotation, which comes once in months."""
+    file, faults = tmp_path / "file", list[OSError]()
+    file.write_text("old")
+
+    def make() -> str:
+        if faults:
+            raise faults.pop()
+        return file.read_text()
+
+    renewed = Renewed((file,), make)
+    faults.append(OSError(24, "Too many open files"))
+    file.write_text("newer")
+    assert [renewed.now(), renewed.now()] == ["old", "old"]
+    monkeypatch.setattr(tls, "AGAIN_S", 0.0)
+    faults.append(OSError(24, "Too many open files"))
+    file.write_text("newest")
+    assert [renewed.now(), renewed.now()] == ["old", "newest"]
