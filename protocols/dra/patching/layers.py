@@ -31,7 +31,7 @@ class Bucket(msgspec.Struct, Generic[K]):
     """Values of patches or rules whose filters name the same driver and pool, or none of them."""
 
     version: int
-    """Changes with `all`; unique over all buckets."""
+    """Changes with `all`; unique over the buckets of its index."""
     all: dict[int, K] = msgspec.field(default_factory=dict)
     """Patches that name no device, by serial."""
     by_device: dict[str, dict[int, K]] = msgspec.field(default_factory=dict)
@@ -197,11 +197,12 @@ class PoolLayers:
         self._patches = patches
         self._rules = rules
         self._gates = gates
-        self._made: dict[tuple[str, str], tuple[tuple[int, ...], Layers]] = {}
+        self._made: dict[tuple[str, str], tuple[tuple[tuple[int, ...], tuple[int, ...]], Layers]] = {}
+        """With the versions of the buckets of patches and of rules; each index counts its own."""
 
     def of(self, driver: str, pool: str) -> Layers:
         patches, rules = self._patches.buckets(driver, pool), self._rules.buckets(driver, pool)
-        signature = (*[bucket.version for bucket in patches], *[bucket.version for bucket in rules])
+        signature = tuple([bucket.version for bucket in patches]), tuple([bucket.version for bucket in rules])
         known = self._made.get((driver, pool))
         if known is not None and known[0] == signature:
             return known[1]

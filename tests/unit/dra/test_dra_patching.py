@@ -364,6 +364,15 @@ def test_absent_selects_nothing_and_empty_everything() -> None:
     assert [each.key for each in cluster.device().taints] == ["b"]
 
 
+def test_rule_that_takes_the_place_of_a_patch_between_two_rebuilds_counts() -> None:
+    cluster = Cluster(a_slice("s", device("x")))
+    cluster.patch("p", taints=[taint("patched")])
+    cluster.tracker.drop_patch("p")
+    cluster.tracker.put_rule(a_rule("r", taint("ruled"), {}))
+    cluster.tracker.settle()
+    assert [each.key for each in cluster.device().taints] == ["ruled"]
+
+
 def test_rules_add_one_taint_each_behind_the_others() -> None:
     cluster = Cluster(a_slice("s", device("x", taints=[taint("own")])))
     cluster.patch("p", taints=[taint("patched")])
