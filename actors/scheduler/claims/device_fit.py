@@ -122,9 +122,10 @@ class DeviceFit:
         self._node_devices: dict[str, NodeDevices] = {}
         self.verified, self.pacer = VerifiedFits(), Pacer()
         inputs.ledger.touched = self.verified.touched
-        self.searches = 0
+        self.searches = self.class_changes = 0
 
     def classes_changed(self) -> None:
+        self.class_changes += 1
         self._results.clear()
         self.verified.clear()
 
@@ -182,9 +183,10 @@ class DeviceFit:
             if self._decided(demand, node) is not None or self._known(demand, node) is not None:
                 continue
             if deep:
-                state = self._state(node)
+                state, classes = self._state(node), self.class_changes
                 fit, fault = await self._search_turns(demand, node, state[0], end, turns)
-                self._keep(demand, node, _answer(*state, fit, fault))
+                if classes == self.class_changes:
+                    self._keep(demand, node, _answer(*state, fit, fault))
                 if isinstance(fault, TimedOut):
                     return fault
             else:

@@ -27,7 +27,7 @@ from actors.scheduler.model.claim_demand import (
 from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
 from actors.scheduler.model.queue import ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
-from actors.scheduler.nodes.node_table import NodeTables
+from actors.scheduler.nodes.node_table import NodeTables, Revision
 from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.extended import TooManyRequests, backed, backing, extended_claim
 from protocols.dra.allocator.plan import CelSelectors
@@ -98,6 +98,11 @@ class DynamicResources:
         self._follower = Informer(client, RESOURCECLAIMS, InformerOptions(), self)
         self.informers = [self._follower, *self.feed.informers]
 
+    @property
+    def revision(self) -> Revision:
+        """Another one whenever slices or classes changed."""
+        return self.catalog.revision, self.fit.class_changes
+
     async def wait_synced(self, timeout: float) -> None:
         """Raises TimeoutError."""
         await self.feed.wait_synced(timeout)
@@ -135,7 +140,6 @@ class DynamicResources:
 
     def classes_changed(self) -> None:
         self.fit.classes_changed()
-        self.tables.clear()
         self._backing = backing(self.feed.classes.values())
         self._changed(CLASSES)
 

@@ -106,7 +106,7 @@ class SchedulingCycle:
         tabled = alone and self._is_tabled(view, demand, backed)
         if tabled and (decision := await self._choose_from_table(pod, view, demand, began)):
             return decision
-        position = self.cache.changes.position
+        table = NodeTable(self.cache.changes.position, self.devices.revision)
         fitting, rejected = await self._feasible(view, backed, filters)
         fitting, preferences = await self.cache.prefer(view, fitting)
         fitting, others = await self.cache.pod_scores(view, fitting)
@@ -117,7 +117,7 @@ class SchedulingCycle:
         if demand.is_empty and not backed:
             if fitting:
                 if tabled:
-                    self._keep_table(scorer, demand, position, fitting, dict.fromkeys(fitting, FITS))
+                    self._keep_table(table, scorer, demand, fitting, dict.fromkeys(fitting, FITS))
                 node = scorer.best(self._preemptor.preferred(view, fitting))
                 return self._assume(SchedulingDecision(pod, view, node, (), began))
             await self._failed.no_node(pod, view, demand, backed, rejected, {}, began)
@@ -126,7 +126,7 @@ class SchedulingCycle:
         fitting_nodes = {name: load for name, load in fitting.items() if not fits[name].reason}
         if fitting_nodes:
             if tabled:
-                self._keep_table(scorer, demand, position, fitting_nodes, fits)
+                self._keep_table(table, scorer, demand, fitting_nodes, fits)
             fitting_nodes = self.devices.binding.untried(view.uid, fitting_nodes)
             return self._reserved(pod, scorer, demands, fitting_nodes, fits, began)
         why = self._failed.explained(pod, view, demands, nodes, fits, rejected)
@@ -147,13 +147,13 @@ class SchedulingCycle:
         self, pod: views.Pod, view: PodView, demand: Demand, began: float
     ) -> SchedulingDecision | None:
         kind, changes = (view.shape, demand.signature), self.cache.changes
-        table = self.devices.tables.get(kind, self.devices.catalog.revision)
+        table = self.devices.tables.get(kind, self.devices.revision)
         if table is None or not changes.is_known(table.position):
             return None
         self.devices.tables.drop(kind)  # it stays away if a search fails
         changed, table.position = list(changes.since(table.position)), changes.position
         await self._update_table(table, view, demand, changed)
-        if not table.scores or table.revision != self.devices.catalog.revision:
+        if not table.scores or table.revision != self.devices.revision:
             return None
         self.devices.tables.put(kind, table)
         node = self._dice.choice(table.best())
@@ -177,9 +177,8 @@ class SchedulingCycle:
                 table.put(name, scorer.score(load), fits[name])
 
     def _keep_table(
-        self, scorer: NodeScorer, demand: Demand, position: int, fitting: dict[str, NodeLoad], fits: dict[str, Fit]
+        self, table: NodeTable, scorer: NodeScorer, demand: Demand, fitting: dict[str, NodeLoad], fits: dict[str, Fit]
     ) -> None:  # fmt: skip
-        table = NodeTable(position, self.devices.catalog.revision)
         for name, load in fitting.items():
             table.put(name, scorer.score(load), fits[name])
         self.devices.tables.put((scorer.pod.shape, demand.signature), table)

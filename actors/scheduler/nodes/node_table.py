@@ -12,6 +12,8 @@ from actors.scheduler.model.claim_demand import Fit
 from protocols.bounded import BoundedMap
 
 MAX_TABLES, MAX_CHANGES = 64, 100_000
+Revision = tuple[int, int]
+"""Revision of the devices' catalog, and number of changes of classes."""
 FIT_WEIGHT = 1_000_000
 """Devices that the claims list first count more than any score of nodes."""
 
@@ -50,8 +52,8 @@ class NodeTable(msgspec.Struct):
 
     position: int
     """Position in NodeChanges up to which the table is right."""
-    revision: int
-    """Revision of the devices' catalog."""
+    revision: Revision
+    """Of the devices, from before the nodes were searched."""
     scores: dict[str, int] = msgspec.field(default_factory=dict)
     fits: dict[str, Fit] = msgspec.field(default_factory=dict)
 
@@ -74,12 +76,12 @@ Kind = tuple[bytes, bytes]
 
 
 class NodeTables:
-    """Tables by kind; the MAX_TABLES used last are retained, and none of an older catalog counts."""
+    """Tables by kind; the MAX_TABLES used last are retained, and none of older devices or classes counts."""
 
     def __init__(self) -> None:
         self._tables = BoundedMap[Kind, NodeTable](MAX_TABLES)
 
-    def get(self, kind: Kind, revision: int) -> NodeTable | None:
+    def get(self, kind: Kind, revision: Revision) -> NodeTable | None:
         table = self._tables.get(kind)
         if table is None or table.revision != revision:
             return None
@@ -91,6 +93,3 @@ class NodeTables:
 
     def drop(self, kind: Kind) -> None:
         self._tables.pop(kind, None)
-
-    def clear(self) -> None:
-        self._tables.clear()

@@ -4,26 +4,30 @@ import asyncio
 import functools
 import random
 import time
+from collections.abc import Iterable
 
 import pytest
 
-from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE
+from actors.scheduler.claims import device_fit
+from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE, DeviceFit
 from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.cycles.scheduling_cycle import SchedulingCycle
 from actors.scheduler.model.claim_demand import Demand, Fit
-from actors.scheduler.model.turns import PAUSE_S, Pacer
-from actors.scheduler.model.views import node_view
+from actors.scheduler.model.turns import PAUSE_S, ExclusiveTurns, Pacer
+from actors.scheduler.model.views import NodeView, node_view
 from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
 from actors.scheduler.nodes.scoring import NodeScorer
 from protocols.dra.allocator.claims import claim_of
-from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
+from protocols.kinds.table import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS
 from protocols.kube.meta import meta
 from tests.support.memory_api import MemoryApi
 from tests.support.scheduler_life import (
     Life,
+    bound,
     devices,
     heard,
+    held,
     held_by_all,
     node_of,
     put_claim,
@@ -31,6 +35,7 @@ from tests.support.scheduler_life import (
     put_node,
     put_pod,
     put_slice,
+    the,
     until,
 )
 
@@ -41,7 +46,7 @@ def check_tables(placement: SchedulingCycle) -> int:
     tables = placement.devices.tables._tables
     for (shape, _), table in tables.items():
         view = next((pod for _, pod in cache.placed.values() if pod.shape == shape), None)
-        if view is None or table.revision != placement.devices.catalog.revision:
+        if view is None or table.revision != placement.devices.revision:
             continue
         changed = set(cache.changes.since(table.position))
         scorer = NodeScorer(view, {}, random.Random(0))
@@ -94,6 +99,51 @@ async def test_tables_equal_a_look_at_all_nodes(seed: int) -> None:
         taken = held_by_all(api)
         assert len(taken) == len(set(taken))
     assert compared > 20
+
+
+async def test_slices_that_change_during_a_search_are_searched_by_the_next_pod(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, fits = MemoryApi(), DeviceFit.fits
+    put_class(api)
+    for name in ("n1", "n2", "n3"):
+        put_node(api, name)
+        put_slice(api, name, *devices(1))
+
+    async def changing(self: DeviceFit, demand: Demand, nodes: Iterable[NodeView]) -> dict[str, Fit]:
+        found = await fits(self, demand, nodes)
+        if not bound(api):
+            for node in ("n1", "n2", "n3"):
+                put_slice(api, node, {"name": "new"})
+            await heard()
+        return found
+
+    monkeypatch.setattr(DeviceFit, "fits", changing)
+    async with asyncio.timeout(60), Life(api):
+        for name in "ab":
+            put_claim(api, name)
+            put_pod(api, name, name)
+            await until("bound", functools.partial(node_of, api, name))
+        assert held(api, "b") == [f"{node_of(api, 'b')}/new"]
+
+
+async def test_search_that_a_change_of_classes_outdates_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, rest = MemoryApi(), ExclusiveTurns.rest
+    put_class(api, "gpu", 'device.driver == "other"')
+    put_node(api, "n1")
+    put_slice(api, "n1", *devices(1))
+
+    async def changing(self: ExclusiveTurns) -> None:
+        if the(api, DEVICECLASSES, "gpu")["spec"]["selectors"]:
+            put_class(api)
+            await heard()
+        await rest(self)
+
+    monkeypatch.setattr(ExclusiveTurns, "rest", changing)
+    monkeypatch.setattr(device_fit, "NODE_AT_ONCE_S", -1.0)
+    monkeypatch.setattr(device_fit, "TURN_STEPS", 1)
+    async with asyncio.timeout(60), Life(api):
+        put_claim(api, "a")
+        put_pod(api, "a", "a")
+        await until("bound", lambda: node_of(api, "a"))
 
 
 async def test_pod_goes_to_no_node_that_is_gone() -> None:
@@ -160,14 +210,14 @@ def test_changes_are_known_from_a_position_on_and_bounded() -> None:
 
 
 def test_devices_listed_first_outrank_room() -> None:
-    table = NodeTable(0, 0)
+    table = NodeTable(0, (0, 0))
     table.put("roomy", 700, Fit(score=1))
     table.put("first choice", 1, Fit(score=2))
     assert table.best() == ["first choice"]
     tables = NodeTables()
     tables.put((b"s", b"d"), table)
-    assert tables.get((b"s", b"d"), 0) is table
-    assert tables.get((b"s", b"d"), 1) is None
+    assert tables.get((b"s", b"d"), (0, 0)) is table
+    assert tables.get((b"s", b"d"), (0, 1)) is None
     assert Fit(NOT_ALLOCATABLE).score == 0
 
 
