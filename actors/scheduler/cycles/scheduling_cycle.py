@@ -213,6 +213,10 @@ class SchedulingCycle:
             return None
         return self._assume(SchedulingDecision(pod, view, node, assignments, began))
 
-    def _assume(self, decision: SchedulingDecision) -> SchedulingDecision:
+    def _assume(self, decision: SchedulingDecision) -> SchedulingDecision | None:
+        """Count the pod on its node, unless it was deleted, or bound by another, while nodes were looked at."""
+        if decision.view.uid not in self._queue:
+            self.devices.withdraw(decision.assignments)
+            return None
         self.cache.place(decision.node, decision.view)
         return decision

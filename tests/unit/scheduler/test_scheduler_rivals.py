@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterator
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from actors.scheduler import actor
 from actors.scheduler.claims.claim_store import ClaimStore
 from actors.scheduler.claims.device_ledger import DeviceLedger
+from actors.scheduler.nodes.node_cache import Cache
 from protocols.dra.allocator.types import Holdings
 from protocols.dra.types import DeviceId
 from protocols.kinds import views
@@ -32,6 +33,7 @@ from tests.support.scheduler_life import (
     put_node,
     put_pod,
     put_slice,
+    running,
     short_life,
     the,
     try_in_reverse,
@@ -124,6 +126,32 @@ def put_two(api: MemoryApi, count: int) -> None:
     for name in "ab":
         put_claim(api, name)
         put_pod(api, f"p{name}", name)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+async def test_pod_bound_or_replaced_while_nodes_are_looked_at_takes_no_room(
+    is_replaced: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api, feasible, calls = MemoryApi(), Cache.feasible, list[str]()
+    put_two(api, 1)
+    api.drop(PODS, "pb", "ns")
+
+    async def slow(self: Cache, *given: Any) -> Any:
+        if not calls:
+            calls.append("")
+            if is_replaced:
+                api.drop(PODS, "pa", "ns")
+            running(api, "pa", "elsewhere", "a")
+            await heard()
+        return await feasible(self, *given)
+
+    monkeypatch.setattr(Cache, "feasible", slow)
+    async with asyncio.timeout(60), Life(api) as life:
+        await until("tried", lambda: calls)
+        await heard()
+        placed = {uid: node for uid, (node, _) in life.scheduler._cache.placed.items()}
+        assert placed == {meta(the(api, PODS, "pa"))["uid"]: "elsewhere"}
+        assert not held(api, "a")
 
 
 async def test_the_claim_that_came_second_is_given_back_before_its_pod_is_bound() -> None:
