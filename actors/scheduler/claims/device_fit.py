@@ -22,6 +22,7 @@ from protocols.cel.worker.client import WorkerAway
 from protocols.cel.worker.selections import SelectorPending
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions, Counters
 from protocols.dra.allocator.catalog import Catalog, NodePools
+from protocols.dra.allocator.claims import Claim
 from protocols.dra.allocator.plan import AllocatorInputs, expressions_of
 from protocols.dra.allocator.result import first_available_score
 from protocols.dra.allocator.shares import held_by_picks, together
@@ -84,6 +85,8 @@ class SearchResult(NamedTuple):
     fault: Fault | None = None
     until: float = 0.0
     """Monotonic time at which the result expires; 0 if only changes invalidate it."""
+    claims: tuple[Claim, ...] = ()
+    """Those that a fault may name: it is no answer for equal claims of others."""
 
 
 SearchResults = dict[str, SearchResult]
@@ -186,7 +189,7 @@ class DeviceFit:
                 state, classes = self._state(node), self.class_changes
                 fit, fault = await self._search_turns(demand, node, state[0], end, turns)
                 if classes == self.class_changes:
-                    self._keep(demand, node, _answer(*state, fit, fault))
+                    self._keep(demand, node, _answer(demand, state, fit, fault))
                 if isinstance(fault, TimedOut):
                     return fault
             else:
@@ -223,6 +226,8 @@ class DeviceFit:
         """
         answer = self._results.get_or_make(demand.signature, dict).get(node.name)
         if answer is None or (answer.until and time.monotonic() > answer.until):
+            return None
+        if isinstance(answer.fault, AllocationFault) and answer.claims != demand.unallocated:
             return None
         view, freed, changed = self._state(node)
         if answer.view is not view or answer.freed != freed:
@@ -299,7 +304,7 @@ class DeviceFit:
                 if time.monotonic() > end:
                     raise SearchTakesLong(demand, nodes, deep=True)
         except (NodeFault, AllocationFault, TimedOut) as fault:
-            return self._keep(demand, node, _answer(*state, *_failed(node, fault)))
+            return self._keep(demand, node, _answer(demand, state, *_failed(node, fault)))
         return self._keep(demand, node, SearchResult(*state, _fit(demand, attempt, has_devices)))
 
     async def _search_turns(
@@ -340,9 +345,9 @@ class DeviceFit:
         return Attempt(AttemptOptions(demand.unallocated, inputs))
 
 
-def _answer(view: NodePools, freed: int, changed: int, fit: Fit, fault: Fault | None) -> SearchResult:
+def _answer(demand: Demand, state: tuple[NodePools, int, int], fit: Fit, fault: Fault | None) -> SearchResult:
     until = time.monotonic() + ENDED_S if isinstance(fault, AllocationEnded) else 0.0
-    return SearchResult(view, freed, changed, fit, fault, until)
+    return SearchResult(*state, fit, fault, until, demand.unallocated)
 
 
 def _fit(demand: Demand, attempt: Attempt, has_devices: bool) -> Fit:
