@@ -16,9 +16,10 @@ from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.decode import rule_of
 from protocols.dra.patching.types import Known
 from protocols.dra.tracker.faults import SliceChange
-from protocols.dra.types import DeviceId, ObjectUnreadable, Slice, TaintRule
+from protocols.dra.types import DeviceId, ObjectUnreadable, PoolId, TaintRule
 from protocols.kinds import views
 from protocols.kube.meta import key_of, name_of, terminating
+from protocols.kube.taints import Taint
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -73,10 +74,20 @@ class EvictionController:
         self._enqueue(self.users.drop_claim(claim))
 
     def slices_changed(self, changes: list[SliceChange]) -> None:
+        pools = {each.pool_id for change in changes for each in change if each is not None}
+        before = self._tainted(pools)
         for old, new in changes:
             self.catalog.change(old, new)
-            for device in _tainted(old) ^ _tainted(new):
-                self._enqueue(self.users.of_device(device[0]))
+        for device, _ in before ^ self._tainted(pools):
+            self._enqueue(self.users.of_device(device))
+
+    def _tainted(self, pools: Iterable[PoolId]) -> set[tuple[DeviceId, tuple[Taint, ...]]]:
+        """Return the tainted devices of pools with their taints, so that a change of either is a difference.
+
+        Only slices of a pool's newest generation count: each slice may bring in, or hide, devices of others.
+        """
+        known = (pool for id in pools if (pool := self.catalog.pool(id)) is not None)
+        return {(device.id, device.spec.taints) for pool in known for device in pool.devices if device.spec.taints}
 
     def classes_changed(self) -> None:
         """Ignore device classes: their effect arrives as patched slices."""
@@ -149,14 +160,3 @@ class EvictionController:
         await self._evictor.evict(pod, deadline.at, MARKED, deadline.cause)
         self._rule_status.evicted(deadline.rules)
         self._settle(key_of(pod), None, pod)
-
-
-def _tainted(slice_: Slice | None) -> set[tuple[DeviceId, tuple[object, ...]]]:
-    """Return the tainted devices with their taints, so that a change of either is a difference."""
-    if slice_ is None:
-        return set()
-    return {
-        (DeviceId(slice_.driver, slice_.pool, device.name), tuple(device.taints))
-        for device in slice_.devices
-        if device.taints
-    }

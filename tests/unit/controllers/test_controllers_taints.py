@@ -41,12 +41,16 @@ class World:
         ]
         evictor.users.claims, evictor.users.pods = self.followers[0].items, self.followers[1].items
 
-    def publish(self, *taints: Object, name: str = "x") -> None:
-        """The node's only device with these taints."""
+    def publish(self, *taints: Object, name: str = "x", slice_name: str = "s", generation: int = 1) -> None:
+        """The only device of a slice, with these taints."""
         device = {"name": name, "taints": list(taints)}
-        pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+        pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
         spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": [device]}
-        self.tracker.put_slice(slice_of({"metadata": {"name": "s"}, "spec": spec}))
+        self.tracker.put_slice(slice_of({"metadata": {"name": slice_name}, "spec": spec}))
+        self.evictor.slices_changed(self.tracker.settle())
+
+    def withdraw(self, slice_name: str) -> None:
+        self.tracker.drop_slice(slice_name)
         self.evictor.slices_changed(self.tracker.settle())
 
     def claim(self, name: str, *pods: str, tolerations: Any = (), device: str = "x", **metadata: Any) -> None:
@@ -184,6 +188,18 @@ async def test_driver_taint_evicts_unless_removed_in_time() -> None:
         world.publish(taint())
         world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 0}])
         await world.until("p is deleted", lambda: world.gone("p"))
+
+
+async def test_taint_counts_while_its_slice_is_of_the_newest_generation() -> None:
+    async with running_evictor() as world:
+        world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 600}])
+        world.pod("p", "c")
+        world.publish(taint())
+        await world.until("it has a deadline", lambda: world.evictor._pending)
+        world.publish(name="other", slice_name="t", generation=2)
+        await world.until("it is called off", lambda: world.said() == ["Cancelling deletion"])
+        world.withdraw("t")
+        await world.until("it has one again", lambda: world.evictor._pending)
 
 
 @pytest.mark.scenario("S42")
