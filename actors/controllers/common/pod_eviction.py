@@ -12,7 +12,7 @@ from protocols.bounded import BoundedMap
 from protocols.kinds import views
 from protocols.kinds.table import PODS
 from protocols.kube.errors import suppress_status
-from protocols.kube.meta import key_of, name_of, namespace_of, uid_of
+from protocols.kube.meta import key_of, name_of, namespace_of, terminating, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -72,7 +72,7 @@ class EvictionTexts(msgspec.Struct, frozen=True):
 
 
 class PodEvictor:
-    """Evicts pods for one controller; a pod that it deleted is not evicted again."""
+    """Evicts pods for one controller; a pod that it deleted is not evicted again while the informer shows it."""
 
     def __init__(
         self, client: ApiClient, recorder: EventRecorder, metrics: EvictionMetrics, texts: EvictionTexts
@@ -82,20 +82,31 @@ class PodEvictor:
         """Pod key -> uid of pods with condition and event written, so that a retried deletion does not repeat them."""
         self._evicted = BoundedMap[str, None](REMEMBERED)
 
-    def has_evicted(self, pod: views.Pod) -> bool:
-        """Return True for the last pods that were deleted, whose deletion the informer may not show yet."""
+    def is_leaving(self, pod: views.Pod) -> bool:
+        """Return True for a pod that is being deleted, or whose deletion the informer may not show yet."""
+        if terminating(pod):
+            self._evicted.pop(uid_of(pod), None)
+            return True
         return uid_of(pod) in self._evicted
 
     def forget(self, key: str) -> None:
-        """Call it when the pod stays or is gone."""
+        """Call it when the pod stays."""
         self._announced.pop(key, None)
+
+    def gone(self, pod: views.Pod) -> None:
+        """Forget a pod that is gone. A restored backup may bring it back, with its uid: then it is evicted again."""
+        self.forget(key_of(pod))
+        self._evicted.pop(uid_of(pod), None)
 
     def event(self, pod: views.Pod, message: str) -> None:
         self._recorder.event(pod, "Normal", self._texts.reason, message)
 
     async def evict(self, pod: views.Pod, due: float, announcement: str, cause: Mapping[str, str]) -> None:
-        """Delete the pod, which is `due` since that time. `cause` names the taint. Raises ApiError and ApiAway."""
-        with suppress_status(404, 409), span(uid_of(pod), "evict", **cause):
+        """Delete the pod, which is `due` since that time. `cause` names the taint. Raises ApiError and ApiAway.
+
+        Also raises after 409: another pod has the name, which the informer will show, or there were too many writes.
+        """
+        with suppress_status(404), span(uid_of(pod), "evict", **cause):
             if self._announced.get(key_of(pod)) != uid_of(pod):
                 await self._write_condition(pod)
                 self._announced[key_of(pod)] = uid_of(pod)

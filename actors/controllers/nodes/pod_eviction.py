@@ -56,7 +56,7 @@ class TaintEvictionController:
         key, node = key_of(pod), node_of(pod)
         self._work.cancel_timer((POD, key))
         self._due.pop(key, None)
-        self._evictor.forget(key)
+        self._evictor.gone(pod)
         if keys := self._on_node.get(node):
             keys.discard(key)
             if not keys:
@@ -88,7 +88,7 @@ class TaintEvictionController:
         self._due.pop(key[1], None)
 
     def _eviction_time(self, pod: views.Pod) -> tuple[float, str] | None:
-        if terminating(pod) or self._evictor.has_evicted(pod):
+        if self._evictor.is_leaving(pod):
             return None
         return eviction_time(pod, self._taints(node_of(pod)))
 

@@ -18,7 +18,7 @@ from protocols.dra.patching.types import Known
 from protocols.dra.tracker.faults import SliceChange
 from protocols.dra.types import DeviceId, ObjectUnreadable, PoolId, TaintRule
 from protocols.kinds import views
-from protocols.kube.meta import key_of, name_of, terminating
+from protocols.kube.meta import key_of, name_of
 from protocols.kube.taints import Taint
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -66,6 +66,7 @@ class EvictionController:
     def pod_gone(self, pod: views.Pod) -> None:
         self._work.cancel_timer((POD, key_of(pod)))
         self._settle(key_of(pod), None)
+        self._evictor.gone(pod)
 
     def claim_changed(self, claim: views.ResourceClaim) -> None:
         self._enqueue(self.users.put_claim(claim))
@@ -139,7 +140,7 @@ class EvictionController:
         return await self._evict(pod, deadline)
 
     def _deadline(self, pod: views.Pod) -> Deadline | None:
-        if not runs(pod) or terminating(pod) or self._evictor.has_evicted(pod):
+        if not runs(pod) or self._evictor.is_leaving(pod):
             return None
         return self._deadlines.deadline(pod, self.users.claims_of(pod), time.time())
 
@@ -150,7 +151,7 @@ class EvictionController:
             self._pending[key] = deadline
         else:
             self._evictor.forget(key)
-        stays = pod is not None and not terminating(pod) and not self._evictor.has_evicted(pod)
+        stays = pod is not None and not self._evictor.is_leaving(pod)
         if deadline is None and old is not None and pod is not None and stays:
             self._evictor.event(pod, CANCELLED)
         before, after = (each.rules if each else frozenset() for each in (old, deadline))

@@ -21,7 +21,7 @@ from protocols.kube.meta import Object, condition, meta
 from protocols.kube.times import format_time, now
 from protocols.messages.trace import SpanBatch, SpanQuery
 from protocols.trace import RECORDER
-from tests.support.memory_api import Events, Follower, MemoryApi, away
+from tests.support.memory_api import Events, Follower, MemoryApi, away, conflict
 
 DRIVER = "d.example.com"
 
@@ -290,6 +290,29 @@ async def test_selector_matches_named_devices(selector: Any, goes: bool) -> None
         await world.until("as it should", lambda: world.gone("p") == goes)
         await world.turn(0.02)
         assert world.gone("p") == goes, "also of a device that no slice has any more"
+
+
+async def test_evicted_pod_that_a_backup_brings_back_is_evicted_again() -> None:
+    async with running_evictor() as world:
+        world.publish(taint())
+        world.claim("c", "p")
+        world.pod("p", "c")
+        backup = world.api.objects["pods"]["ns/p"]
+        await world.until("p is deleted", lambda: world.gone("p"))
+        world.api.drop(PODS, "p", "ns")
+        await world.until("p is gone", lambda: "ns/p" not in world.evictor.users.pods)
+        world.api.put(PODS, backup)
+        await world.until("p is deleted again", lambda: world.gone("p"))
+
+
+async def test_eviction_is_tried_again_after_a_conflict() -> None:
+    async with running_evictor() as world:
+        world.publish(taint())
+        world.claim("c", "p")
+        faults = [conflict(), conflict()]
+        world.api.fault = lambda verb, resource, name: faults.pop() if faults and resource is PODS else None
+        world.pod("p", "c")
+        await world.until("p is deleted", lambda: world.gone("p"))
 
 
 async def test_pod_deleted_meanwhile_is_no_error() -> None:
