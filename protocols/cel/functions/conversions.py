@@ -108,7 +108,7 @@ def write_double(value: float) -> str:
 
 
 def _int_of_double(value: float) -> int:
-    if math.isfinite(value) and MIN_INT <= value < 2.0**63:
+    if math.isfinite(value) and MIN_INT < value < 2.0**63:
         return int(value)
     raise EvaluationError("integer overflow")
 
