@@ -1,17 +1,44 @@
 """Default roles and bindings, as objects without server-set metadata.
 
-Missing rules are added to stored roles unless their autoupdate annotation disables it.
+Missing rules are added to stored roles unless their autoupdate annotation disables it. Beside this file are upstream's
+cluster roles of 1.36 with its default feature gates, and the rules for ResourceSlicePatches and DeviceTaintRules:
+cluster_roles.txt has those of users and programs but for cluster-admin, controller_roles.txt those of
+kube-controller-manager's controllers, each bound to the service account of its name. Read when roles are written.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
-from protocols.kinds.rbac.cluster_roles import CLUSTER_ROLES, SUBJECTS
-from protocols.kinds.rbac.controller_roles import CONTROLLER_ROLES, PREFIX
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, read_rules
 
 Rules = tuple[PolicyRule, ...]
+CLUSTER_ROLES = Path(__file__).with_name("cluster_roles.txt")
+CONTROLLER_ROLES = Path(__file__).with_name("controller_roles.txt")
+PREFIX = "system:controller:"
+"""Begin of the names of controllers' roles."""
+
+SUBJECTS = {
+    "cluster-admin": ("Group system:masters",),
+    "system:discovery": ("Group system:authenticated",),
+    "system:basic-user": ("Group system:authenticated",),
+    "system:public-info-viewer": ("Group system:authenticated", "Group system:unauthenticated"),
+    "system:monitoring": ("Group system:monitoring",),
+    "system:service-account-issuer-discovery": ("Group system:serviceaccounts",),
+    "system:kube-controller-manager": ("User system:kube-controller-manager",),
+    "system:kube-dns": ("ServiceAccount kube-system/kube-dns",),
+    "system:kube-scheduler": ("User system:kube-scheduler",),
+    "system:volume-scheduler": ("User system:kube-scheduler",),
+    "system:node-proxier": ("User system:kube-proxy",),
+    "system:kubelet-api-admin": ("User kube-apiserver-kubelet-client",),
+    "system:node": (),
+}
+"""Subjects by cluster role; a binding has the name of its role.
+
+Upstream leaves system:kubelet-api-admin to installers; ours is bound to the user that the API server is for kubelets.
+"""
+
 NAMESPACE_ROLES = {
     "kube-public": """
 system:controller:bootstrap-signer
@@ -122,8 +149,8 @@ ADMIN = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
 
 def default_objects() -> list[dict[str, Any]]:
     """Return ClusterRoles, ClusterRoleBindings, Roles and RoleBindings, in this order."""
-    roles = {"cluster-admin": ADMIN, **roles_of(CLUSTER_ROLES)}
-    controllers = roles_of(CONTROLLER_ROLES)
+    roles = {"cluster-admin": ADMIN, **roles_of(CLUSTER_ROLES.read_text("utf-8"))}
+    controllers = roles_of(CONTROLLER_ROLES.read_text("utf-8"))
     return [
         *(_cluster_role(name, rules, _labels(name)) for name, rules in roles.items()),
         *_aggregated(roles),
