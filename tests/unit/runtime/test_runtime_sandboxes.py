@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
@@ -37,7 +36,7 @@ class Runtime:
         launcher = Mock()
         launcher.launch_holder.side_effect = LauncherGone("gone")
         self.holders = Holders(launcher, self.state)
-        self.processes: Any = SimpleNamespace(holders=self.holders, cgroups=Mock(unified=True))
+        self.processes: Any = Mock(holders=self.holders, cgroups=Mock(unified=True))
         dependencies = Dependencies(
             pods=self.pods,
             state=self.state,

@@ -263,7 +263,7 @@ def test_node_config_bad_certificate_is_refused(root: Path) -> None:
 def test_further_node_has_time_to_stop_its_containers(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun = list[start.Begin]()
     monkeypatch.setattr(node_group, "load_settings", lambda path: settings(root))
-    monkeypatch.setattr(node_group.join, "prepare_node", lambda *_: None)
+    monkeypatch.setattr("supervisor.startup.join.prepare_node", lambda *_: None)
     monkeypatch.setattr(node_group, "run_prepared", lambda prepared, begin, *_: begun.append(begin))
     monkeypatch.setattr(node_group, "fork", lambda modules: None)
     with pytest.raises(SystemExit):
