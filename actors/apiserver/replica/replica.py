@@ -236,7 +236,7 @@ class Replica:
             for key, event in snapshot.history:
                 self._apply_once(key, event)
             return
-        changes = snapshot.difference(self.objects, mark)
+        changes = snapshot.difference(self.objects, self.mark, mark)
         if not changes and snapshot.floor <= self.mark:
             return
         for key, event in changes:

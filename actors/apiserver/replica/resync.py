@@ -36,10 +36,12 @@ class Snapshot(msgspec.Struct, frozen=True):
         gone -= {key for key, event in self.history if event.type == DELETED and event.rv > settled}
         return f"{min(gone)} is gone without a deletion" if gone else ""
 
-    def difference(self, held: Objects, mark: int) -> list[tuple[str, ObjectEvent]]:
-        """Return the changes from `held` to `stored`: writes by revision, then deletions at revision `mark`.
+    def difference(self, held: Objects, position: int, mark: int) -> list[tuple[str, ObjectEvent]]:
+        """Return the changes from `held`, which is of revision `position`, to `stored`, of `mark`, by revision.
 
         An object of another uid was deleted before it was created again, at some revision below that of the new one.
+        Others were deleted at an unknown revision. If there is one between, they are not told at `mark`: a watch that
+        ends after another event of `mark` goes on behind it, one that ends below it has to list again.
         """
         writes = []
         for key, now in self.stored.items():
@@ -51,9 +53,11 @@ class Snapshot(msgspec.Struct, frozen=True):
                 writes.append((key, ObjectEvent(ADDED, now.rv, now.raw)))
             elif before.rv != now.rv:
                 writes.append((key, ObjectEvent(MODIFIED, now.rv, now.raw, before.raw)))
-        writes.sort(key=lambda write: write[1].rv)  # of objects created in one revision all deletions come first
+        gone_at = max(mark - 1, min(position + 1, mark))
         gone = [stored for stored in held.below("") if stored.key not in self.stored]
-        return writes + [(stored.key, ObjectEvent(DELETED, mark, stored.raw)) for stored in gone]
+        writes += [(stored.key, ObjectEvent(DELETED, gone_at, stored.raw)) for stored in gone]
+        # Of objects created in one revision all deletions come first.
+        return sorted(writes, key=lambda write: write[1].rv)
 
 
 def changes_between(held: Objects, now: dict[str, Stored], mark: int) -> list[Change]:

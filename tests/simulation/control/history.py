@@ -249,9 +249,9 @@ class History:
             catch_up(replica, snapshot, mark)
             held.pop()
 
-        def skipped(snapshot: Snapshot, objects: Any, mark: int) -> Any:
+        def skipped(snapshot: Snapshot, objects: Any, position: int, mark: int) -> Any:
             self.skips.append((held[-1], mark))
-            return difference(snapshot, objects, mark)
+            return difference(snapshot, objects, position, mark)
 
         def started_over(replica: Replica, snapshot: Snapshot, mark: int, why: str) -> None:
             if self.settled:

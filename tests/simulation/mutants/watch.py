@@ -138,6 +138,14 @@ WATCH = (
         profile="control",
     ),
     Mutant(
+        "gone-at-mark",
+        "actors/apiserver/replica/resync.py",
+        old="        gone_at = max(mark - 1, min(position + 1, mark))\n",
+        new="        gone_at = mark\n",
+        mistake="Deletions behind a gap share a revision with other events: a watch that ends between misses some.",
+        profile="control",
+    ),
+    Mutant(
         "resume-again",
         "actors/apiserver/replica/window.py",
         old="        first = bisect_right(self._changes, rv, lo=self._first",

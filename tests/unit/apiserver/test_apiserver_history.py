@@ -208,6 +208,29 @@ def test_replica_objects_created_again_in_one_revision_are_all_deleted_first() -
     assert seen == [("ns/a", 8, False), ("ns/b", 8, False), ("ns/a", 9, True), ("ns/b", 9, True)]
 
 
+def test_replica_deletions_in_a_gap_share_no_revision_with_a_later_event() -> None:
+    """A watch that ends behind the first of them would go on behind all."""
+    replica, seen = Replica(CONFIGMAPS), list[tuple[str, int, bool]]()
+    replica.on_snapshot([(f"ns/{name}", ObjectEvent(STORED, rv, _body(name))) for rv, name in enumerate("abc", 3)], 5)
+    replica.listen(lambda change: seen.append((change.key, change.rv, change.after is not None)))
+
+    state = [("ns/a", ObjectEvent(STORED, 3, _body("a"))), ("ns/d", ObjectEvent(STORED, 10, _body("d")))]
+    replica.on_snapshot([*state, (FLOOR_KEY, ObjectEvent(FLOOR, 10, b""))], 10)
+
+    assert seen == [("ns/b", 9, False), ("ns/c", 9, False), ("ns/d", 10, True)]
+    assert replica.window.floor == 10
+
+
+def test_replica_deletion_in_the_next_revision_is_told_at_it() -> None:
+    replica, seen = Replica(CONFIGMAPS), list[tuple[str, int, bool]]()
+    replica.on_snapshot([("ns/a", ObjectEvent(STORED, 5, _body("a")))], 5)
+    replica.listen(lambda change: seen.append((change.key, change.rv, change.after is not None)))
+
+    replica.on_snapshot([(FLOOR_KEY, ObjectEvent(FLOOR, 6, b""))], 6)
+
+    assert seen == [("ns/a", 6, False)]
+
+
 def _body(name: str, uid: str = "") -> bytes:
     metadata = {"name": name, "namespace": "ns", "uid": uid}
     return msgspec.json.encode({"kind": "ConfigMap", "apiVersion": "v1", "metadata": metadata})
