@@ -18,8 +18,8 @@ from protocols.errors import NodeplaneError
 SWEPT_LIMIT = 1000
 LARGEST = 64 << 20
 """Bytes of a file that is read whole: a checkpoint of 10,000 devices has 2 MiB."""
-UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError)
-"""Errors of msgspec for JSON that is not what a reader expects: its texts may be no UTF-8."""
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Errors of msgspec for JSON that is not what a reader expects: its texts may be no UTF-8, its fields nest deeply."""
 STDIN = "-"
 """Name of standard input where a user names a file."""
 _swept: set[Path] = set()

@@ -73,8 +73,8 @@ def test_protocols_before_v4_have_only_the_text_of_a_failure() -> None:
     assert sent(CODECS[CHANNEL], success) is None
     text = b"command terminated with non-zero exit code: exit status 7"
     assert sent(CODECS[UNNAMED], failure) == bytes([ERROR]) + text
-    malformed = bytes([ERROR]) + b'{"status":"\xff"}'
-    assert sent(CODECS[UNNAMED], malformed) == malformed
+    for text_of_no_status in (b'{"status":"\xff"}', b'{"a":' + b"[" * 10_000):
+        assert sent(CODECS[UNNAMED], bytes([ERROR]) + text_of_no_status) == bytes([ERROR]) + text_of_no_status
     assert sent(CODECS[BASE64_CHANNEL], failure) == "3" + base64.b64encode(text).decode()
     assert sent(CODECS[CHANNEL], bytes([ERROR]) + failure_status("gone")) == bytes([ERROR]) + b"gone"
 
