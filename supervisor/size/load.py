@@ -6,6 +6,8 @@ import msgspec
 
 from supervisor.base.errors import UsageError
 
+FAN_OUT = 10
+
 
 class SizeLoad(msgspec.Struct, frozen=True, kw_only=True):
     """The load and the machines of `nodeplane size`; rates are a second."""
@@ -16,7 +18,7 @@ class SizeLoad(msgspec.Struct, frozen=True, kw_only=True):
     """Watches of the API that are open at once."""
     writes: float
     """Writes besides the leases of nodes."""
-    fan_out: int = 10
+    fan_out: int = FAN_OUT
     """Watches that each write is sent to."""
     object_bytes: int = 4400
     """Size of a pod, node or other object as stored."""
@@ -73,7 +75,9 @@ def checked(load: SizeLoad) -> SizeLoad:
         choices = ", ".join(map(str, MEMBERS))
         raise UsageError(f"--members {load.members}: use one of {choices}; 0 is the embedded store")
     if load.fan_out > load.watchers:
-        raise UsageError(f"--fan-out {load.fan_out} is more than --watchers {load.watchers}; use at most that")
+        most = f"is more than --watchers {load.watchers}; use at most that"
+        unasked = ", the default," if load.fan_out == FAN_OUT else ""
+        raise UsageError(f"--fan-out {load.fan_out}{unasked} {most}")
     return load
 
 

@@ -99,7 +99,8 @@ def test_value_beyond_its_bounds_is_refused_in_one_line(name: str, beyond: str) 
     ("changes", "text"),
     [
         ({"members": 2}, "--members 2: use one of 0, 1, 3, 5, 7; 0 is the embedded store"),
-        ({"watchers": 5}, "--fan-out 10 is more than --watchers 5; use at most that"),
+        ({"watchers": 5}, "--fan-out 10, the default, is more than --watchers 5; use at most that"),
+        ({"watchers": 5, "fan_out": 6}, "--fan-out 6 is more than --watchers 5; use at most that"),
         ({"writes": 900_000.0}, "no number of API processes carries 900,010 writes/s: each applies every write"),
         ({"watchers": 90_000_000}, "90,000,000 watches need 18,000 API processes, more than 10,000"),
     ],
