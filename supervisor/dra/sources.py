@@ -1,8 +1,8 @@
 """Read DRA objects from YAML or JSON files, or from an API, older versions included."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from datetime import UTC, date, datetime
+from collections.abc import Awaitable, Callable, Iterable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -21,9 +21,9 @@ from protocols.kinds.table import (
     RESOURCESLICES,
     Resource,
 )
-from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object
-from protocols.kube.times import format_time
+from protocols.kube.errors import ApiError, KubeError
+from protocols.kube.meta import Object, name_of
+from protocols.kube.yaml_text import Document, read_documents
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import ClientOptions, client_options
 from protocols.process.files import read_input
@@ -34,29 +34,30 @@ GROUP = "resource.k8s.io/"
 VERSIONS = ("v1", "v1beta2", "v1beta1", "v1alpha3")
 KINDS = ("ResourceSlice", "ResourceClaim", "ResourceClaimTemplate", "DeviceClass")
 """Kinds whose older versions are read as v1."""
+EXPANDED = 100_000
+"""Values and characters that YAML's aliases may add."""
+SHOWN_CAUSES = 3
 TIMEOUT_S, REFUSED_S = 20.0, 2.0
 """Seconds an API may take for an answer, and for which it may refuse connections."""
 
 
 def read_objects(paths: list[str]) -> list[Object]:
-    """Read objects from files, in any order. Raises UsageError."""
+    """Read objects from files, in any order, as an API server reads YAML. Raises UsageError."""
     objects: list[Object] = []
     for path in paths:
-        for obj in _documents(path):
-            objects += _items(path, _plain(obj))
+        for document in _documents(path):
+            objects += _items(path, document.value)
     for number, obj in enumerate(objects):
         _complete(obj, number)
     return objects
 
 
-def _documents(path: str) -> Iterator[Any]:
+def _documents(path: str) -> list[Document]:
     try:
-        raw = read_input(path)
+        return read_documents(read_input(path), EXPANDED)
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
-    try:
-        yield from yaml.load_all(raw, getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # both are safe
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except yaml.YAMLError as error:
         raise UsageError(f"{path} is no YAML: {' '.join(str(error).split())[:200]}") from None
 
 
@@ -82,18 +83,22 @@ def _complete(obj: Object, number: int) -> None:
     metadata["name"] = str(metadata.get("name") or f"unnamed-{number}")
 
 
-def _plain(value: Any) -> Any:
-    """Convert to JSON types: YAML makes dates of times, and None of the key `null`."""
-    if isinstance(value, dict):
-        return {"null" if key is None else str(key): _plain(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, datetime):
-        moment = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
-        return format_time(moment.timestamp())
-    if isinstance(value, date):
-        return value.isoformat()
-    return value
+def check_admitted(obj: Object) -> None:
+    """Raise UsageError for a patch, rule or class that an API server refuses; its selectors are not compiled here."""
+    from protocols.kinds.dra.devices import CLASSES, PATCHES, RULES  # half a second, for patches in files only
+    from protocols.kinds.shapes.clean import clean
+
+    row = next((row for row in (PATCHES, RULES, CLASSES) if row.kind == obj.get("kind")), None)
+    if row is None or row.shape is None:
+        return
+    admitted = deepcopy(obj)
+    try:
+        clean(admitted, row.shape)
+    except KubeError as error:
+        raise UsageError(f"{row.kind} {name_of(obj)}: {error}") from None
+    causes = [f"{cause.field}: {cause.message}" for cause in row.strategy.validate_update(admitted, admitted)]
+    if causes:
+        raise UsageError(f"{row.kind} {name_of(obj)}: {'; '.join(causes[:SHOWN_CAUSES])}")
 
 
 RESOURCES = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)

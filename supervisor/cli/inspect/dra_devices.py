@@ -23,7 +23,7 @@ from supervisor.client.connection import check_access
 from supervisor.dra.shares import SharedDevice, shared_devices, shares_table
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
 from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
-from supervisor.dra.sources import read_api, read_objects, read_pod
+from supervisor.dra.sources import check_admitted, read_api, read_objects, read_pod
 from supervisor.dra.why import pod_answer
 from supervisor.dra.why_text import answer_parts
 
@@ -63,6 +63,7 @@ def _objects(args: argparse.Namespace) -> list[Object]:
         objects = read_objects([*(args.slices or ()), *(args.patches or ())])
         for obj in objects:
             check_kind(obj, ("ResourceClaim",) if args.shares else ())
+            check_admitted(obj)
         return objects
     return read_api(_kubeconfig(args), claims=bool(args.claim or args.shares))
 

@@ -253,21 +253,34 @@ apiVersion: resource.k8s.io/v1alpha3
 metadata: {name: bad, creationTimestamp: 2026-01-01T00:00:00Z}
 spec:
   devices:
-    attributes: {gpu.example.com/numa: {null: {}}}
+    attributes: {gpu.example.com/numa: {"null": {}}}
     taints: [{key: k, effect: None, timeAdded: 2026-01-01T00:00:00Z}]
 """
 
 
-def test_yaml_has_its_own_ideas_of_null_and_times(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_times_without_quotes_are_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text(YAMLISH)
     found = devices(capsys, "--slices", SLICES, "--patches", str(tmp_path / "one.yaml"))
     assert found.count("2026-01-01T00:00:00Z") == found.count("(removed)") == 3
 
 
-def test_a_value_of_two_members_names_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "two.yaml").write_text(YAMLISH.replace("{null: {}}", "{int: 1, null: {}}"))
-    assert main(["devices", "--slices", SLICES, "--patches", str(tmp_path / "two.yaml")]) == 0
-    assert "gpu.example.com/numa sets int and null; exactly one value must be specified" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        ('"null"', "null", "is no YAML: line 7: a key must be text"),
+        ('{"null": {}}', '{int: 1, "null": {}}', "exactly one value must be specified"),
+        ("gpu.example.com/numa", "numa", "ResourceSlicePatch bad: spec.devices.attributes[numa]: "),
+        ("effect: None", "effect: 7", "ResourceSlicePatch bad: "),
+        ("effect: None", "effect: Never", 'spec.devices.taints[0].effect: Unsupported value: "Never"'),
+        (", effect: None", "", "spec.devices.taints[0].effect: Required value"),
+    ],
+)
+def test_a_patch_that_an_api_refuses_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, old: str, new: str, why: str
+) -> None:
+    assert old in YAMLISH
+    (tmp_path / "one.yaml").write_text(YAMLISH.replace(old, new))
+    assert why in devices(capsys, "--slices", SLICES, "--patches", str(tmp_path / "one.yaml"), code=2)
 
 
 def test_a_slice_that_cannot_be_read_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
