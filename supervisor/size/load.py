@@ -75,9 +75,8 @@ def checked(load: SizeLoad) -> SizeLoad:
         choices = ", ".join(map(str, MEMBERS))
         raise UsageError(f"--members {load.members}: use one of {choices}; 0 is the embedded store")
     if load.fan_out > load.watchers:
-        most = f"is more than --watchers {load.watchers}; use at most that"
-        unasked = ", the default," if load.fan_out == FAN_OUT else ""
-        raise UsageError(f"--fan-out {load.fan_out}{unasked} {most}")
+        flag = f"--fan-out {load.fan_out}{', the default,' if load.fan_out == FAN_OUT else ''}"
+        raise UsageError(f"{flag} is more than --watchers {load.watchers}; use at most that")
     return load
 
 
