@@ -44,7 +44,7 @@ from protocols.kinds.table import (
 )
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
-from tests.support.memory_api import Events, MemoryApi
+from tests.support.memory_api import Events, MemoryApi, conflict
 from tests.support.workload_life import WorkloadLife, owned, template, workload
 
 NOW = 1_800_000_000.0
@@ -385,6 +385,36 @@ def test_job_meets_its_success_policy_before_all_indexes_are_done() -> None:
         "message": "Matched rules at index 0", "lastProbeTime": "", "lastTransitionTime": "",
     }  # fmt: skip
     assert [pod.name for pod in decided.drop] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "succeeded", "condition"),
+    [
+        ({"completions": 1}, 1, "SuccessCriteriaMet"),
+        ({"completions": 0}, 0, "SuccessCriteriaMet"),
+        ({"completions": 2}, 1, "Suspended"),
+    ],
+)
+def test_job_with_its_successes_is_complete_although_it_is_suspended(
+    spec: Object, succeeded: int, condition: str
+) -> None:
+    job = workload("j", "Job", suspend=True, **spec) | {"status": {"succeeded": succeeded}}
+    assert job_plan(job, [], set(), NOW).status["conditions"][0]["type"] == condition
+
+
+async def test_job_that_is_suspended_has_its_event_although_a_pod_changed_meanwhile() -> None:
+    """The next pass finds the condition written, and has no event."""
+    life = WorkloadLife(0)
+    life.api.put(JOBS, workload("j", "Job", completions=2, parallelism=1))
+    await life.settle(lambda: bool(life.pods()))
+    [pod] = life.objects(PODS)
+    life.api.put(PODS, {**pod, "status": {"phase": "Succeeded"}})
+    life.change(JOBS, "j", suspend=True)
+    for follower in life.followers:
+        follower.read(follower.behind)
+    life.api.fault = lambda verb, resource, name: conflict() if (verb, resource) == ("patch", PODS) else None
+    await life.router.controllers["Job"]._step(("Job", "default/j"))
+    assert "Suspended" in {reason for _, reason, _ in life.events.told}
 
 
 def per_index(**spec: Any) -> Any:

@@ -81,10 +81,10 @@ class JobController(WorkloadController):
         decided = plan(obj, pods, await self._gone(obj, pods), self._tools.clock(), settled=settled)
         obj = await self.write_status(obj, decided.status)
         self._forget_counted(obj)
+        for event in decided.events:  # at once: their condition is written, and no later pass has them
+            self._tools.recorder.event(obj, event.type, event.reason, event.message)
         for pod in decided.account.release:
             await self._free(pod)
-        for event in decided.events:
-            self._tools.recorder.event(obj, event.type, event.reason, event.message)
         if decided.expired:
             await self._expire(obj)
         elif settled and not terminating(obj):

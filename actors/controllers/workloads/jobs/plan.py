@@ -95,7 +95,7 @@ class _Pass:
 
     def run(self, settled: bool) -> JobPlan:
         if finished(self._job) is None:
-            self._begin()
+            self._begin(settled)
             if not self._ending:
                 self._decide(settled)
             if settled and not terminating(self._job):
@@ -109,9 +109,10 @@ class _Pass:
 
     # start, suspend
 
-    def _begin(self) -> None:
+    def _begin(self, settled: bool) -> None:
+        """Start, suspend or resume; a Job that has its successes is complete and not suspended, as upstream."""
         known = find(self._conditions, SUSPENDED)
-        if self._spec.suspended and not self._ending:
+        if self._spec.suspended and not self._ending and not self._success(settled):
             self._start = 0.0
             if not _true(known):
                 self._set(SUSPENDED, "JobSuspended", "Job suspended")
@@ -160,8 +161,6 @@ class _Pass:
         for number, rule in enumerate(spec.success_rules if spec.indexed else ()):
             if _matches(rule, spec, self._account.completed):
                 return "SuccessPolicy", f"Matched rules at index {number}"
-        if spec.suspended:
-            return None
         reached = settled and done > 0 and not self._active if spec.completions is None else done >= spec.completions
         return ("CompletionsReached", "Reached expected number of succeeded pods") if reached else None
 
