@@ -147,8 +147,8 @@ class EndpointSliceController:
                 await self._create(desired)
             elif differs(known[name], desired):
                 await self._update(known[name], desired)
-        for name in known.keys() - wanted.keys():
-            await self._delete(known[name])
+        for surplus in [known[name] for name in known.keys() - wanted.keys()]:  # garbage collection removes them, too
+            await self._delete(surplus)
 
     async def _create(self, wanted: Object) -> None:
         await _overtaken(self._client.create(ENDPOINTSLICES, wanted, namespace_of(wanted)))

@@ -157,6 +157,25 @@ async def test_label_that_a_service_loses_leaves_its_slices() -> None:
     assert "old" not in found["metadata"]["labels"]
 
 
+async def test_slices_that_go_while_others_are_deleted_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are the service's, so that garbage collection deletes them as well."""
+    api = MemoryApi()
+    controller = EndpointSliceController(cast(ApiClient, api), logging.getLogger("test"))
+    label = {"kubernetes.io/service-name": "web"}
+    slices = [{"metadata": {"name": f"web-{at}", "namespace": "ns", "uid": f"u{at}", "labels": label}} for at in (1, 2)]
+    for endpoint_slice in slices:
+        controller._slice_changed(endpoint_slice)
+
+    async def delete(*_: Any, **__: Any) -> Object:
+        for endpoint_slice in slices:
+            controller._slice_gone(endpoint_slice)
+        return {}
+
+    monkeypatch.setattr(api, "delete", delete)
+    await controller._sync(("endpoints", "ns/web"))
+    assert not controller._slices
+
+
 class HeldPod:
     """An API with a namespace whose only pod stays until `gone`; each status report is an update of the namespace."""
 
