@@ -6,6 +6,7 @@ A missing node is confirmed by a live read after WAIT_S before its pods are remo
 import asyncio
 import functools
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -90,7 +91,7 @@ def pod_lost_patch(pod: Object) -> Object:
 class PodGarbageCollector:
     """Handle pods; the attribute `nodes` is the handler for nodes.
 
-    `left` is called with the namespace of each deleted pod.
+    `left` is called with a namespace when its last pod is deleted.
     """
 
     def __init__(self, client: ApiClient, log: logging.Logger, left: Callable[[str], None]) -> None:
@@ -99,6 +100,8 @@ class PodGarbageCollector:
         self._left = left
         self._missing_nodes = MissingNodes()
         self._unplaced: dict[str, Object] = {}
+        self._counts: Counter[str] = Counter()
+        """Pods of each namespace that has some."""
         self._wake = asyncio.Event()
         self.pods: Mapping[str, Object] = {}
         self.known: Mapping[str, Object] = {}
@@ -106,6 +109,10 @@ class PodGarbageCollector:
         self.nodes = _NodeHandler(self._missing_nodes.back, self._node_gone)
 
     def on_add(self, obj: Object) -> None:
+        self._counts[namespace_of(obj)] += 1
+        self._check(obj)
+
+    def _check(self, obj: Object) -> None:
         node = node_of(obj)
         if node and node not in self.known:
             self._node_gone(node)
@@ -114,10 +121,14 @@ class PodGarbageCollector:
             self._wake.set()
 
     def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
+        self._check(new)
 
     def on_delete(self, obj: Object) -> None:
-        self._left(namespace_of(obj))
+        namespace = namespace_of(obj)
+        self._counts[namespace] -= 1
+        if not self._counts[namespace]:
+            del self._counts[namespace]
+            self._left(namespace)
 
     def _node_gone(self, node: str) -> None:
         self._missing_nodes.missing(node, self._now())

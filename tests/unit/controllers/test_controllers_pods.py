@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -10,6 +10,7 @@ from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
 from protocols.kinds.table import NODES, Resource
 from protocols.kube.errors import ApiAway, ApiError
+from protocols.kubeclient.client import ApiClient
 
 
 class Api:
@@ -99,3 +100,19 @@ async def test_finished_pod_of_missing_node_is_removed_as_it_is(monkeypatch: pyt
     failed["status"]["phase"] = "Failed"
     await run(api, [failed])
     assert api.done == [("delete", "a", 0, "ua")]
+
+
+def test_namespace_is_reported_when_its_last_pod_is_gone() -> None:
+    """Each report asks for the deletion of all pods that are left."""
+    left: list[str] = []
+    controller = PodGarbageCollector(cast(ApiClient, None), logging.getLogger("test"), left.append)
+    controller.known = {"n": {}}
+    pods = [pod(name, "n") for name in "abc"]
+    for each in pods:
+        controller.on_add(each)
+    controller.on_update(pods[0], pods[0])
+    for each in pods[:2]:
+        controller.on_delete(each)
+    assert left == []
+    controller.on_delete(pods[2])
+    assert left == ["default"]
