@@ -44,24 +44,27 @@ def down(args: argparse.Namespace) -> int:
     """Stop the plane and wait until it is gone. Without one, stop containers that a plane has left behind."""
     where = layout_from(args)
     check_access(where)
-    if supervisors(where.run):
-        return _stop(where, containers=not args.keep_containers)
-    if not where.root.exists():
+    ran = bool(supervisors(where.run))
+    if ran:
+        _stop(where, containers=not args.keep_containers)
+    elif not where.root.exists():
         raise NotRunning(f"{where.root} does not exist; give the plane's --root")
-    orphans = {} if args.keep_containers else orphaned(where.root)
-    if not orphans:
+    orphans = {} if args.keep_containers else orphaned(where.root)  # also of a supervisor that was killed meanwhile
+    if not (orphans or ran):
         print(f"no plane runs below {where.root}", file=sys.stderr)
-    return max((_stop_orphans(layout(str(root)), count) for root, count in orphans.items()), default=0)
+    for root, count in orphans.items():
+        _stop_orphans(layout(str(root)), count)
+    return 0
 
 
-def _stop_orphans(where: Layout, count: int) -> int:
+def _stop_orphans(where: Layout, count: int) -> None:
     containers = f"{count} container{'s' if count > 1 else ''}"
     print(f"stopping {containers} below {where.root} that a plane has left running", file=sys.stderr)
     take_over(where)
-    return _stop(where, containers=True)
+    _stop(where, containers=True)
 
 
-def _stop(where: Layout, *, containers: bool) -> int:
+def _stop(where: Layout, *, containers: bool) -> None:
     async def stop(asking: Asking) -> None:
         names = sorted(asking.names(), key=_stop_order)
         actors = await _actors(asking)
@@ -72,7 +75,6 @@ def _stop(where: Layout, *, containers: bool) -> int:
                 await _wait_gone(asking, name, pid, lambda: _show_left(shown, actors))
 
     ask(where, stop)
-    return 0
 
 
 async def _actors(asking: Asking) -> dict[str, int]:

@@ -28,6 +28,7 @@ from supervisor.cli.inspect import status, top
 from supervisor.cli.inspect.tap import Tap, untyped
 from supervisor.cli.inspect.top import cpu_seconds, pss_mib
 from supervisor.cli.main import main
+from supervisor.cli.operate import orders
 from supervisor.cli.operate.chaos import signal_number
 from supervisor.client.scaling import watcher_supervisors
 from supervisor.plane.start import under_honcho
@@ -325,3 +326,17 @@ def test_ctrl_c_is_the_clean_end_of_what_goes_on_until_then(
         monkeypatch.setattr(module, "ask", lambda layout, question: plane)
         monkeypatch.setattr(module.time, "sleep", Mock(side_effect=KeyboardInterrupt))
     assert main(["--root", str(root), *words]) == 0
+
+
+def test_down_stops_containers_of_a_supervisor_that_was_killed_meanwhile(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(orders, "supervisors", lambda run: {"supervisor": 1})
+    monkeypatch.setattr(orders, "orphaned", lambda root: {root: 2})
+    monkeypatch.setattr(orders, "take_over", taken := Mock())
+    monkeypatch.setattr(orders, "_stop", stopped := Mock())
+    assert main(["--root", str(root), "down"]) == 0
+    assert (stopped.call_count, taken.call_count) == (2, 1)
+    assert "stopping 2 containers" in capsys.readouterr().err
+    assert main(["--root", str(root), "down", "--keep-containers"]) == 0
+    assert (stopped.call_count, taken.call_count) == (3, 1)
