@@ -108,7 +108,9 @@ class StaticPods:
         self._directory = ManifestDirectory(options.directory, options.node, self._faults.append)
         self._static, self._mirrors = options.table.static, options.table.mirrors
         self._queued: dict[str, views.Pod] = {}
-        """Pods that wait for the end of the former pod of their name."""
+        """Pods that wait for the end of the former pods of their name."""
+        self._former: dict[str, set[str]] = {}
+        """Uids of pods by name that were ended and have a worker still, whether the API has a mirror of them or not."""
         self._outdated: dict[str, views.Pod] = {}
         """Mirrors of former pods, by their own uid, that are to be deleted from the API."""
         self._failures: dict[str, int] = {}
@@ -187,14 +189,16 @@ class StaticPods:
         pod = self._static.pop(uid)
         if self._queued.get(full_name(pod)) is pod:
             del self._queued[full_name(pod)]
+        if self._pods.has_worker(uid):
+            self._former.setdefault(full_name(pod), set()).add(uid)
         self._pods.on_delete(pod)
         self._changed.set()
 
     def _start(self, pod: views.Pod) -> None:
-        """Start a pod, once the former one of its name has ended."""
+        """Start a pod, once the former ones of its name have ended."""
         name, uid = full_name(pod), object_uid(pod)
         mirror = self._mirrors.get(name, {})
-        if any(former and self._pods.has_worker(former) for former in (uid, mirrored(mirror))):
+        if self._must_wait(name, uid):
             self._queued[name] = pod
             return
         if mirrored(mirror) == uid:
@@ -202,13 +206,22 @@ class StaticPods:
         self._pods.on_add(pod)
         self._changed.set()
 
+    def _must_wait(self, name: str, uid: str) -> bool:
+        """Return True while a former pod of the name has a worker."""
+        former = {uid, mirrored(self._mirrors.get(name, {})), *self._former.get(name, ())} - {""}
+        return any(map(self._pods.has_worker, former))
+
     def on_finished(self, uid: str) -> None:
         """Start the version that waited for this pod to end."""
+        for name, uids in list(self._former.items()):
+            uids.discard(uid)
+            if not uids:
+                del self._former[name]
         for name, pod in list(self._queued.items()):
             mirror = self._mirrors.get(name, {})
             if object_uid(pod) == uid and mirrored(mirror) == uid:  # its status is that of the former pod
                 self._outdated[object_uid(mirror)] = self._mirrors.pop(name)
-            if object_uid(pod) == uid or mirrored(mirror) in ("", uid):
+            if not self._must_wait(name, object_uid(pod)):
                 del self._queued[name]
                 pod["status"] = {"phase": "Pending"}
                 self._pods.on_add(pod)

@@ -178,3 +178,20 @@ async def test_static_pods_api_pod_that_claims_to_be_static_is_one_of_the_api(
         static.on_add({"metadata": forged, "spec": {}, "status": {"phase": "Pending"}})
         assert [pod["metadata"]["annotations"] for pod in received] == [{SOURCE: "api", "other": "kept"}]
         assert not is_static(received[0])
+
+
+async def test_static_pods_changed_twice_at_once_run_one_version_at_a_time(tmp_path: Path) -> None:
+    """Also while the API is away, so that no version has a mirror."""
+    async with at_work(tmp_path) as (static, manager, api):
+        api.rejected = {"web-n1"}
+        for version in range(3):
+            (tmp_path / "web").write_bytes(manifest(hostname=f"v{version}"))
+            await static.load()
+        first = manager.log[0][1]
+        static.on_finished("another")
+        assert [entry[0] for entry in manager.log] == ["add", "delete", "delete"], "the first version still ends"
+        manager.workers.discard(first)
+        static.on_finished(first)
+        (last,) = static._static
+        assert manager.log[3:] == [("add", last, "Pending")]
+        assert static._former == {}
