@@ -319,10 +319,26 @@ async def test_token_of_a_volume_is_renewed_in_time(tmp_path: Path) -> None:
     kept = Volumes(fake.deps, lambda: spec)
     await kept.prepare(NODE)
     [(ref, token)] = kept._tokens.items()
-    assert abs(token.renew_at - time.monotonic() - 3600 * TOKEN_RENEWED) < 600
+    assert abs(token.renew_at - time.time() - 3600 * TOKEN_RENEWED) < 600
     assert not await outdated(kept, fake)
-    kept._tokens[ref] = msgspec.structs.replace(token, renew_at=time.monotonic())
-    kept._renew_at = 0.0
+    kept._tokens[ref] = msgspec.structs.replace(token, renew_at=time.time())
+    await updated(kept, fake)
+    assert fake.objects.tokens == 2
+    assert not await outdated(kept, fake)
+
+
+@pytest.mark.parametrize("step", [86_400, -86_400])
+async def test_token_is_renewed_when_the_clock_jumps(
+    step: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API judges it by that clock: as expired, or as not valid yet."""
+    volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]
+    spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
+    kept = Volumes(fake.deps, lambda: spec)
+    await kept.prepare(NODE)
+    assert not await outdated(kept, fake)
+    jumped = time.time() + step
+    monkeypatch.setattr(time, "time", lambda: jumped)
     await updated(kept, fake)
     assert fake.objects.tokens == 2
     assert not await outdated(kept, fake)

@@ -11,7 +11,6 @@ does: the runtime mounts the volume read-only and could not create them there.
 import asyncio
 import ctypes
 import logging
-import math
 import os
 import stat
 import time
@@ -105,6 +104,8 @@ VERIFY_S = 1800.0
 """After so long the next sync compares the files with their sources, changed or not."""
 TOKEN_RENEWED = 0.8
 """Share of a token's lifetime after which it is renewed."""
+LEEWAY_S = 60.0
+"""The API accepts a token that is issued so much later than its own time."""
 Shown = tuple[object, ...]
 """Labels, annotations and resources of the pod, as the files show them; empty if no file shows any."""
 log = logging.getLogger("podworker")
@@ -177,8 +178,15 @@ def tmpfs_size(volume: views.Volume, spec: PodSpec, machine: int) -> int:
 
 
 class _Token(msgspec.Struct, frozen=True):
+    """A token is valid by the API's clock, so its times are those of the wall, also after a step or a suspend."""
+
     text: str
+    issued_at: float
     renew_at: float
+
+    @property
+    def is_fresh(self) -> bool:
+        return self.issued_at - LEEWAY_S <= time.time() < self.renew_at
 
 
 class Volumes:
@@ -193,8 +201,6 @@ class Volumes:
         """The files could not be updated."""
         self._reader = VersionedReader(deps.objects)
         self._tokens: dict[TokenRef, _Token] = {}
-        self._renew_at = math.inf
-        """When the first of them is to be renewed."""
         self._shown: Shown = ()
         self._writing = asyncio.Lock()
         """Two writers of one directory would each remove the version of the other."""
@@ -223,7 +229,8 @@ class Volumes:
 
     def outdated(self, versions: Versions) -> bool:
         """Return True if the next sync is to update the files: their sources have these versions."""
-        if self._failed or time.monotonic() >= self._renew_at or self._reader.outdated(versions):
+        fresh = all(token.is_fresh for token in self._tokens.values())
+        if self._failed or not fresh or self._reader.outdated(versions):
             self.expire()
         return self._due == 0.0 and bool(self._written())
 
@@ -298,7 +305,6 @@ class Volumes:
                 await self._write_one(volume, Inputs(spec=spec, node=node, found=contents))
             except (VolumeNotReady, ContainerConfigInvalid, OSError) as error:
                 failures.append(_failure(volume, error))
-        self._renew_at = min((token.renew_at for token in self._tokens.values()), default=math.inf)
         if failures:
             raise VolumeNotReady(failures[0])
         self._failed = False
@@ -315,15 +321,15 @@ class Volumes:
         make_mount_points(path, nested_mount_points(spec).get(str(volume.get("name")), []))
 
     async def _token(self, spec: PodSpec, ref: TokenRef) -> str:
-        held, now = self._tokens.get(ref), time.monotonic()
-        if held is not None and now < held.renew_at:
+        held, now = self._tokens.get(ref), time.time()
+        if held is not None and held.is_fresh:
             return held.text
         try:
             with span(spec.uid, "token", audience=ref.audience):
                 text, seconds = await self._deps.objects.token(spec, ref.audience, ref.seconds)
         except NodeplaneError as error:
             raise VolumeNotReady(f"service account token: {error}") from None
-        self._tokens[ref] = _Token(text, now + seconds * TOKEN_RENEWED)
+        self._tokens[ref] = _Token(text, now, now + seconds * TOKEN_RENEWED)
         return text
 
 
