@@ -72,11 +72,11 @@ def pod_status(
     containers: Iterable[ContainerStatus],
     timestamp_ns: int,
 ) -> PodStatus:
-    """Return the pod's status, sandboxes and containers newest first.
+    """Return the pod's status, sandboxes and containers newest first, by their attempts: a clock may go back.
 
     The pod's IPs are those of its newest sandbox if that is ready and not on the host's network.
     """
-    ordered = tuple(sorted(sandboxes, key=lambda item: (-item.created_ns, item.id)))
+    ordered = tuple(sorted(sandboxes, key=_age))
     newest = ordered[0] if ordered else None
     ips = (newest.ip,) if newest and newest.ready and newest.ip and not newest.host_network else ()
     return PodStatus(
@@ -85,6 +85,10 @@ def pod_status(
         namespace=metadata.namespace,
         ips=ips,
         sandboxes=ordered,
-        containers=tuple(sorted(containers, key=lambda item: (-item.created_ns, item.id))),
+        containers=tuple(sorted(containers, key=_age)),
         timestamp_ns=timestamp_ns,
     )
+
+
+def _age(item: SandboxStatus | ContainerStatus) -> tuple[int, int, str]:
+    return -item.attempt, -item.created_ns, item.id

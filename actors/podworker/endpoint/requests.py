@@ -158,7 +158,7 @@ def find_pod(pods: Mapping[str, views.Pod], target: PodTarget) -> views.Pod:
 def _runs(container: str, known: PodStatus | None) -> list[ContainerStatus]:
     """Return the runs of a container, newest first."""
     runs = [run for run in (known.containers if known else ()) if run.name == container]
-    return sorted(runs, key=lambda run: (run.created_ns, run.attempt), reverse=True)
+    return sorted(runs, key=lambda run: (run.attempt, run.created_ns), reverse=True)
 
 
 def _waiting_text(shown: views.ContainerStatus | None) -> str:

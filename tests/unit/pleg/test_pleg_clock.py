@@ -8,11 +8,16 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from actors.pleg.actor import PlegActor
+from actors.pleg.state_machine.cri_status import pod_status
 from actors.pleg.state_machine.status_cache import Rank, StatusCache
 from actors.pleg.state_machine.status_merger import StatusMerger
 from actors.podworker.pods.workers.context import RuntimeObserver
+from protocols.lifecycle.pods.types import read_pod
+from protocols.lifecycle.restarts.plan import compute_actions
 from protocols.messages.cri import RuntimeState
-from protocols.messages.pleg import STEP_NS, PodStatus
+from protocols.messages.pleg import STEP_NS, ContainerStatus, PodStatus, SandboxStatus
+from protocols.wire import cri_pb2
+from tests.support.podworker_fakes import container, pod
 
 SECOND = 10**9
 YEAR = 365 * 86_400 * SECOND
@@ -163,3 +168,15 @@ def test_after_half_a_second_back_nothing_is_newer_than_it_is() -> None:
     cache.completed(NOW)
     assert cache.at(NOW - SECOND // 2)
     assert not cache.newer_than("u", NOW - SECOND // 4)
+
+
+def test_container_created_after_a_step_back_is_the_newest() -> None:
+    """With a runtime that stamps by the wall clock; else it was killed as a leftover of the run before it."""
+    spec = read_pod(pod(container("a")))
+    sandbox = SandboxStatus("s", True, attempt=0, created_ns=NOW)
+    before = ContainerStatus("c0", "s", "a", 0, "exited", created_ns=NOW, finished_ns=NOW + SECOND, exit_code=1)
+    now = ContainerStatus("c1", "s", "a", 1, "running", NOW - YEAR, NOW - YEAR, restart_count=1)
+    status = pod_status(cri_pb2.PodSandboxMetadata(uid=spec.uid), [sandbox], [before, now], NOW - YEAR)
+    assert [run.id for run in status.containers] == ["c1", "c0"]
+    plan = compute_actions(spec, status, {}, NOW - YEAR)
+    assert (plan.kill, plan.start) == ((), ())
