@@ -70,10 +70,16 @@ class Beside:
 
     async def stop(self) -> None:
         """Remove all sockets of ours; kubelet and the plugins see each other go."""
-        for proxy in [*self._plugins, *(proxy for _, proxy in self._drivers.values())]:
+        await self._unbind()  # first, so that no plugin registers meanwhile
+        await self._stop_plugins()
+        for _, proxy in self._drivers.values():
             await proxy.stop()
-        self._plugins, self._drivers = [], {}
-        await self._unbind()
+        self._drivers = {}
+
+    async def _stop_plugins(self) -> None:
+        """Stop them; a registration that fails meanwhile removes its own."""
+        while self._plugins:
+            await self._plugins.pop().stop()
 
     async def _follow_kubelet(self) -> None:
         """Bind our kubelet.sock when kubelet has bound its own, and remove it when kubelet is gone."""
@@ -81,9 +87,8 @@ class Beside:
         if node == self._node:
             return
         await self._unbind()
-        for proxy in self._plugins:
-            await proxy.stop()
-        self._plugins, self._node = [], node
+        await self._stop_plugins()
+        self._node = node
         if node is not None:
             await self._bind()
             self._say(f"kubelet serves; plugins may register in {self._served}")
@@ -122,6 +127,8 @@ class Beside:
         if proxy is not None:
             forwarded.endpoint = proxy.socket.name
         try:
+            if proxy is not None:
+                await proxy.start()
             async with unix_channel(self._kubelet / PLUGINS / KUBELET) as channel:
                 await REGISTER.unary(channel)(forwarded, timeout=REGISTER_S)
         except BaseException:
@@ -131,18 +138,18 @@ class Beside:
             raise
 
     async def _plugin(self, request: pb.RegisterRequest) -> Proxy | None:
-        """Return a new proxy; those that nobody uses any more are closed. None = there are too many."""
+        """Return a new proxy, to be started; those that nobody uses any more are closed. None = there are too many."""
         target = self._served / PLUGINS / request.endpoint
         mine = [plugin for plugin in self._plugins if plugin.target == target]
         unused = [plugin for plugin in self._plugins if plugin.idle and (plugin in mine or not answers(plugin.target))]
         for old in {*unused, *mine[:-MOST_OLD]}:
-            self._plugins.remove(old)
-            await old.stop()
+            if old in self._plugins:  # else another registration stops it
+                self._plugins.remove(old)
+                await old.stop()
         if len(self._plugins) >= MOST_PROXIES:
             return None
         proxy = Proxy(self._socket(PLUGINS), target, self._recording, request.resource_name)
         self._plugins.append(proxy)
-        await proxy.start()
         return proxy
 
     async def _follow_registry(self) -> None:
