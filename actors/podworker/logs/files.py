@@ -3,6 +3,7 @@
 Blocks: for threads. A kill at any moment loses nothing: a piece is removed only once its copy is complete.
 """
 
+import calendar
 import contextlib
 import os
 import shutil
@@ -12,6 +13,7 @@ from pathlib import Path
 from protocols.process.files import open_regular
 
 UNFINISHED, PACKED = ".tmp", ".gz"
+STAMP = "%Y%m%d-%H%M%S"
 _BLOCK = 256 * 1024
 
 
@@ -43,13 +45,23 @@ def make_room(log: Path, keep: int) -> None:
             _pack(path)
 
 
-def set_aside(log: Path) -> Path | None:
-    """Rename the log. Returns None if it was already rotated within this second. Raises OSError."""
-    target = log.with_name(f"{log.name}.{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}")
-    if target.exists() or target.with_name(target.name + PACKED).exists():
-        return None
+def set_aside(log: Path) -> Path:
+    """Rename the log and return its path: the newest of its pieces by name, also if the clock went back since the last.
+
+    Raises OSError.
+    """
+    newest = max(map(_second, pieces(log)), default=0)
+    target = log.with_name(f"{log.name}.{time.strftime(STAMP, time.gmtime(max(int(time.time()), newest + 1)))}")
     log.rename(target)
     return target
+
+
+def _second(piece: Path) -> int:
+    """Return the time in the name of a piece, 0 for a file of somebody else."""
+    try:
+        return calendar.timegm(time.strptime(piece.name.removesuffix(PACKED).rpartition(".")[2], STAMP))
+    except ValueError:
+        return 0
 
 
 def put_back(log: Path, piece: Path) -> None:

@@ -127,7 +127,7 @@ class LogRotator:
         except OSError as error:
             _LOG.warning("log not rotated path=%s error=%s", log, error.strerror)
             return
-        if piece is not None and not await self._reopen(id):
+        if not await self._reopen(id):
             await asyncio.to_thread(files.put_back, log, piece)
 
     async def _reopen(self, id: str) -> bool:

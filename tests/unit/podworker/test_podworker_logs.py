@@ -59,6 +59,14 @@ def test_the_oldest_go_and_the_rest_is_packed(log: Path) -> None:
     assert runtime.calls == [("reopen_log", "c1")]
 
 
+def test_pieces_of_before_a_step_back_of_the_clock_go_first(log: Path) -> None:
+    aged(log, "20990101-000000.gz", "20990102-000000", "of-somebody")
+    piece = files.set_aside(log)
+    assert piece.name == "0.log.20990102-000001"
+    files.make_room(log, 2)
+    assert names(log) == ["0.log.20990102-000001.gz", "0.log.of-somebody.gz"]
+
+
 def test_two_files_are_the_log_and_one_piece(log: Path) -> None:
     aged(log, "20260101-000000", "20260102-000000.gz")
     looked(FakeRuntime(), log, most_files=2)
