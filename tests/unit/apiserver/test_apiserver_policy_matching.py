@@ -62,7 +62,8 @@ def test_equivalent_version_is_covered_unless_the_match_is_exact() -> None:
 def selected(rule: Object, obj: Object, namespace: Object, kind: Served = PODS, old: Object | None = None) -> bool:
     name = str(obj["metadata"].get("name"))
     target = Target(kind, "create", "ns" if kind.namespaced else "", name)
-    return read_match(rule).selects(Change(target, User("u")), kind, obj, old, namespace)
+    match = read_match(rule).of_kind(kind, "", CREATE)
+    return match is not None and match.selects(Change(target, User("u")), obj, old, namespace)
 
 
 def labelled(name: str, **labels: str) -> Object:

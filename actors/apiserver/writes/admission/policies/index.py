@@ -1,20 +1,24 @@
 """Policies, bindings and webhooks by the kind of write that they may match, read again after they change.
 
-Writes of a kind that nothing matches cost one look-up in a dictionary. Nothing is parsed before the first write.
+Writes of a kind that nothing matches cost one look-up in a dictionary. Nothing is parsed before the first write. Long
+configurations are searched in a thread, by one write at a time: the others find what it parsed.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.apiserver.api.request.workers import LONG
+from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.kinds.served.row import Served, Table
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:
+    from actors.apiserver.writes.admission.policies.matching import KindMatch
     from actors.apiserver.writes.admission.policies.validating import Binding, Policy
     from actors.apiserver.writes.admission.policies.webhook import Webhook
 
@@ -31,7 +35,9 @@ class PolicyHook(msgspec.Struct, frozen=True):
     """A policy with its bindings that may match a kind of write."""
 
     policy: "Policy"
-    bindings: tuple["Binding", ...]
+    match: "KindMatch"
+    bindings: tuple[tuple["Binding", "KindMatch | None"], ...]
+    """Each with its own match, if it has one."""
     row: Served
     """The version of the written resource that the policy covers."""
 
@@ -40,6 +46,7 @@ class WebhookHook(msgspec.Struct, frozen=True):
     """A webhook that may match a kind of write; `row` is the version of the resource that it gets."""
 
     webhook: "Webhook"
+    match: "KindMatch"
     row: Served
 
 
@@ -59,13 +66,22 @@ class Hooks(msgspec.Struct, frozen=True):
         return bool(self.mutates or self.validating or self.validating_webhooks)
 
 
+_Kind = tuple[Served, str, str]
+"""Resource, subresource and operation of a kind of write."""
+_Held = Mapping[str, tuple[Stored, ...]]
+"""All policies, bindings and webhooks at one time, by plural."""
+
+
 class PolicyIndex:
     """Hooks by kind of write, computed when first needed and dropped when a policy or a definition changes."""
 
     def __init__(self, replicas: Mapping[str, Replica], table: Table) -> None:
         self._replicas = {plural: replicas[f"{plural}.{GROUP}"] for plural in KINDS}
         self._table = table
-        self._known: dict[tuple[Served, str, str], Hooks | None] = {}
+        self._known: dict[_Kind, Hooks | None] = {}
+        self._changes = 0
+        """Number of changes of policies and webhooks."""
+        self._searching = asyncio.Lock()
         self._parsed: dict[tuple[str, str], tuple[int, Any]] = {}
         """By plural and name: the revision and what was read of it."""
         for plural, replica in self._replicas.items():
@@ -80,57 +96,91 @@ class PolicyIndex:
         if not all(replica.filled for replica in self._replicas.values()):
             await asyncio.gather(*(replica.wait_filled() for replica in self._replicas.values()))
         some = row.group != GROUP and any(len(replica.objects) for replica in self._replicas.values())
-        hooks = self._find(row, subresource, operation) if some else None
+        return await self._search((row, subresource, operation)) if some else self._know((row, subresource, operation))
+
+    def _know(self, kind: _Kind, hooks: Hooks | None = None) -> Hooks | None:
         if len(self._known) >= KNOWN:
             self._known.clear()
-        self._known[row, subresource, operation] = hooks
+        self._known[kind] = hooks
         return hooks
+
+    async def _search(self, kind: _Kind) -> Hooks | None:
+        async with self._searching:
+            if kind in self._known:
+                return self._known[kind]
+            held = {plural: tuple(replica.objects.below("")) for plural, replica in self._replicas.items()}
+            if sum(len(stored.raw) for objects in held.values() for stored in objects) <= LONG:
+                return self._know(kind, self._find(held, *kind))
+            changes = self._changes
+            hooks = await asyncio.to_thread(self._find, held, *kind)
+            if changes == self._changes:
+                return self._know(kind, hooks)
+            for plural, name in tuple(self._parsed):  # parsed after it was deleted
+                if self._replicas[plural].objects.get(name) is None:
+                    del self._parsed[plural, name]
+            return hooks
 
     def _follower(self, plural: str) -> Callable[[Change], None]:
         def follow(change: Change) -> None:
+            self._changes += 1
             self._known.clear()
             self._parsed.pop((plural, change.key), None)
 
         return follow
 
-    def _find(self, row: Served, subresource: str, operation: str) -> Hooks | None:
+    def _find(self, held: _Held, row: Served, subresource: str, operation: str) -> Hooks | None:
         rows = (row, *(other for other in self._table.rows if other.store == row.store and other is not row))
         where = rows, subresource, operation
         hooks = Hooks(
-            mutating=tuple(self._policies("mutating", *where)),
-            mutating_webhooks=tuple(self._webhooks("mutatingwebhookconfigurations", *where)),
-            validating=tuple(self._policies("validating", *where)),
-            validating_webhooks=tuple(self._webhooks("validatingwebhookconfigurations", *where)),
+            mutating=tuple(self._policies(held, "mutating", *where)),
+            mutating_webhooks=tuple(self._webhooks(held, "mutatingwebhookconfigurations", *where)),
+            validating=tuple(self._policies(held, "validating", *where)),
+            validating_webhooks=tuple(self._webhooks(held, "validatingwebhookconfigurations", *where)),
         )
         return hooks or None
 
-    def _policies(self, kind: str, rows: tuple[Served, ...], subresource: str, operation: str) -> Iterator[PolicyHook]:
+    def _policies(
+        self, held: _Held, kind: str, rows: tuple[Served, ...], subresource: str, operation: str
+    ) -> Iterator[PolicyHook]:
         from actors.apiserver.writes.admission.policies.validating import read_binding, read_policy
 
         bound: dict[str, list[Binding]] = {}
-        for binding in self._read(f"{kind}admissionpolicybindings", read_binding):
+        for binding in self._read(held, f"{kind}admissionpolicybindings", read_binding):
             bound.setdefault(binding.policy, []).append(binding)
-        if not bound:
-            return
-        for policy in self._read(f"{kind}admissionpolicies", read_policy):
-            row = policy.match.row_of(rows, subresource, operation) if policy.name in bound else None
-            if row is not None:
-                yield PolicyHook(policy, tuple(bound[policy.name]), row)
+        for policy in self._read(held, f"{kind}admissionpolicies", read_policy) if bound else ():
+            found = policy.match.find(rows, subresource, operation) if policy.name in bound else None
+            if found is None:
+                continue
+            row, match = found
+            bindings = tuple(_narrowed(bound[policy.name], row, subresource, operation))
+            if bindings:
+                yield PolicyHook(policy, match, bindings, row)
 
     def _webhooks(
-        self, plural: str, rows: tuple[Served, ...], subresource: str, operation: str
+        self, held: _Held, plural: str, rows: tuple[Served, ...], subresource: str, operation: str
     ) -> Iterator[WebhookHook]:
         from actors.apiserver.writes.admission.policies.webhook import read_webhooks
 
-        for webhooks in self._read(plural, read_webhooks):
+        for webhooks in self._read(held, plural, read_webhooks):
             for webhook in webhooks:
-                row = webhook.match.row_of(rows, subresource, operation)
-                if row is not None:
-                    yield WebhookHook(webhook, row)
+                found = webhook.match.find(rows, subresource, operation)
+                if found is not None:
+                    row, match = found
+                    yield WebhookHook(webhook, match, row)
 
-    def _read(self, plural: str, read: Callable[[Object], Any]) -> Iterator[Any]:
-        for stored in self._replicas[plural].objects.below(""):
-            held = self._parsed.get((plural, stored.key))
-            if held is None or held[0] != stored.rv:
-                held = self._parsed[plural, stored.key] = stored.rv, read(stored.obj)
-            yield held[1]
+    def _read(self, held: _Held, plural: str, read: Callable[[Object], Any]) -> Iterator[Any]:
+        for stored in held[plural]:
+            parsed = self._parsed.get((plural, stored.key))
+            if parsed is None or parsed[0] != stored.rv:
+                parsed = self._parsed[plural, stored.key] = stored.rv, read(stored.obj)
+            yield parsed[1]
+
+
+def _narrowed(
+    bindings: Iterable["Binding"], row: Served, subresource: str, operation: str
+) -> Iterator[tuple["Binding", "KindMatch | None"]]:
+    for binding in bindings:
+        if binding.match is None:
+            yield binding, None
+        elif (match := binding.match.of_kind(row, subresource, operation)) is not None:
+            yield binding, match

@@ -1,5 +1,6 @@
 """Match writes against the rules and selectors of policies, bindings and webhooks. Pure."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,8 +15,12 @@ from protocols.kube.selectors import LabelSelector, label_selector_from_object
 ALL = "*"
 
 
-class Rule(msgspec.Struct, frozen=True):
-    """NamedRuleWithOperations, or RuleWithOperations, which has no names."""
+class Rule(msgspec.Struct, frozen=True, gc=False):
+    """NamedRuleWithOperations, or RuleWithOperations, which has no names.
+
+    A policy may have thousands: they share equal sets and are not tracked by the garbage collector, whose passes hold
+    the interpreter.
+    """
 
     groups: frozenset[str]
     versions: frozenset[str]
@@ -41,14 +46,19 @@ def _read_rule(rule: Object) -> Rule:
         groups=_texts(rule.get("apiGroups")),
         versions=_texts(rule.get("apiVersions")),
         operations=_texts(rule.get("operations")),
-        resources=tuple(_split(text) for text in sorted(_texts(rule.get("resources")))),
+        resources=tuple(map(_split, rule.get("resources") or ())),
         scope=str(rule.get("scope") or ALL),
         names=_texts(rule.get("resourceNames")),
     )
 
 
 def _texts(values: Any) -> frozenset[str]:
-    return frozenset(map(str, values)) if isinstance(values, list) else frozenset()
+    return _set_of(tuple(map(str, values))) if isinstance(values, list) else _set_of(())
+
+
+@functools.lru_cache(maxsize=256)
+def _set_of(values: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(values)
 
 
 def _split(resource: str) -> tuple[str, str]:
@@ -78,17 +88,47 @@ class Match(msgspec.Struct, frozen=True):
                 break
         return None
 
-    def selects(self, change: Change, row: Served, new: Object | None, old: Object | None, namespace: Object) -> bool:
-        """Return True if names and selectors match a write; `row`: the version that the rules cover."""
+    def find(self, rows: Iterable[Served], subresource: str, operation: str) -> "tuple[Served, KindMatch] | None":
+        """Return the covered version of `rows`, with what is left to check of writes of one kind."""
+        row = self.row_of(rows, subresource, operation)
+        match = None if row is None else self.of_kind(row, subresource, operation)
+        return None if row is None or match is None else (row, match)
+
+    def of_kind(self, row: Served, subresource: str, operation: str) -> "KindMatch | None":
+        """Return what is left to check of writes of one kind; None if its rules match none of them."""
+        where = row, subresource, operation
+        names = _names(rule for rule in self.rules if rule.covers(*where))
+        excluded = _names(rule for rule in self.excluded if rule.covers(*where))
+        if names is not None and not names:
+            return None
+        return None if excluded is None else KindMatch(names, excluded, self.namespaces, self.objects)
+
+
+def _names(rules: Iterable[Rule]) -> frozenset[str] | None:
+    """Return the names of objects that one of the rules is about; None for all objects."""
+    names: set[str] = set()
+    for rule in rules:
+        if not rule.names:
+            return None
+        names |= rule.names
+    return frozenset(names)
+
+
+class KindMatch(msgspec.Struct, frozen=True):
+    """A match for writes of one kind: their cost is that of the object, whatever the number of rules."""
+
+    names: frozenset[str] | None
+    """None: of all names."""
+    excluded: frozenset[str]
+    namespaces: LabelSelector
+    objects: LabelSelector
+
+    def selects(self, change: Change, new: Object | None, old: Object | None, namespace: Object) -> bool:
+        """Return True if names and selectors match a write."""
         name = change.target.name or str(at(new, "metadata", "name") or "")
-        if not any(self._named(rule, change, row, name) for rule in self.rules):
-            return False
-        if any(self._named(rule, change, row, name) for rule in self.excluded):
+        if name in self.excluded or (self.names is not None and name not in self.names):
             return False
         return self._in_namespace(change, new, old, namespace) and self._selects_object(new, old)
-
-    def _named(self, rule: Rule, change: Change, row: Served, name: str) -> bool:
-        return rule.covers(row, change.target.subresource, change.operation) and (not rule.names or name in rule.names)
 
     def _in_namespace(self, change: Change, new: Object | None, old: Object | None, namespace: Object) -> bool:
         if not self.namespaces:

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.apiserver.api.errors import BadRequest, InternalError
 from actors.apiserver.api.request.target import Target
@@ -122,14 +123,11 @@ class Session:
             raise error
 
     def _matching(self, hook: PolicyHook, new: Object | None, old: Object | None) -> Iterable[Binding]:
-        space, row = self._namespace or {}, hook.row
-        if not hook.policy.match.selects(self._change, row, new, old, space):
+        space = self._namespace or {}
+        if not hook.match.selects(self._change, new, old, space):
             return
-        for binding in hook.bindings:
-            if binding.match is None or (
-                binding.match.row_of((row, self._row), self._change.target.subresource, self._change.operation)
-                and binding.match.selects(self._change, row, new, old, space)
-            ):
+        for binding, match in hook.bindings:
+            if match is None or match.selects(self._change, new, old, space):
                 yield binding
 
     def _data(
@@ -182,7 +180,7 @@ class Session:
         for binding in self._matching(hook, obj, old):
             faults: list[str] = []
             # The mutations see, and change, the object in the version of the request.
-            same_version = PolicyHook(policy, hook.bindings, self._row)
+            same_version = replace(hook, row=self._row)
             for data in self._data(same_version, binding, given, _Views(self._row, obj, old), faults.append):
                 try:
                     if given.matches(policy.conditions, policy.scope._replace(variables=()), data):
@@ -196,7 +194,7 @@ class Session:
     async def _ask(self, hook: WebhookHook, new: Object | None, old: Object | None) -> Object | None:
         """Call a webhook if it matches; return the object that it changed. Raises StatusError."""
         webhook, row, views = hook.webhook, hook.row, _Views(self._row, new, old)
-        if not webhook.match.selects(self._change, row, new, old, self._namespace or {}):
+        if not hook.match.selects(self._change, new, old, self._namespace or {}):
             return None
         shown, before = views.of(row)
         try:

@@ -47,6 +47,7 @@ class Policy(msgspec.Struct, frozen=True):
     kind: Object | None
     """paramKind."""
     spec: Object
+    """Without matchConstraints, which `match` is made of."""
 
     @property
     def plain(self) -> Any:
@@ -78,7 +79,7 @@ def read_policy(obj: Object) -> Policy:
         scope=PolicyScope(params=kind is not None, variables=variables),
         ignores=spec.get("failurePolicy") == "Ignore",
         kind=kind,
-        spec=spec,
+        spec={key: value for key, value in spec.items() if key != "matchConstraints"},
     )
 
 
