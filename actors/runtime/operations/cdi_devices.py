@@ -7,7 +7,7 @@ it unusable.
 import logging
 import os
 import stat
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -63,7 +63,10 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 LARGEST = 4 << 20
 EXPANDED = 1 << 20
 """Characters and values that aliases add to a file."""
-MOST_FILES = 1024
+MOST_FILES, MOST_BYTES = 1024, 16 << 20
+"""Files of a directory, and bytes of all files: parsed, they take ten times as much and are retained."""
+MOST_EDITS = 20_000
+"""Variables, device nodes, mounts, hooks and groups that the files give one container."""
 ENDINGS = {".json", ".yaml", ".yml"}
 _LOG = logging.getLogger("runtime")
 Stamp = tuple[int, int, int]
@@ -77,12 +80,22 @@ class FoundDevice(NamedTuple):
     own: _Edits
 
 
+class _Pass(msgspec.Struct):
+    """One pass over all files; several run at once."""
+
+    files: dict[Path, tuple[Stamp, _Spec | None]]
+    left: int
+    """Bytes that may still be read."""
+
+
 class CdiFiles:
     """CDI files in some directories. Methods block: call them in a thread."""
 
     def __init__(self, directories: Sequence[Path]) -> None:
         self._directories = directories
         self._known: dict[Path, tuple[Stamp, _Spec | None]] = {}
+        self._full = False
+        """True if the last pass found more than MOST_BYTES."""
 
     def find(self, names: Sequence[str]) -> list[FoundDevice]:
         """Return devices in the order of `names`. Raises CdiUnusable that names all missing ones."""
@@ -97,7 +110,7 @@ class CdiFiles:
     def _devices(self) -> dict[str, list[FoundDevice]]:
         """Return every device; several entries where files of one directory describe the same one."""
         devices: dict[str, list[FoundDevice]] = {}
-        read: dict[Path, tuple[Stamp, _Spec | None]] = {}
+        read = _Pass({}, MOST_BYTES)
         for directory in self._directories:
             here: dict[str, list[FoundDevice]] = {}
             for path in _files(directory):
@@ -106,24 +119,36 @@ class CdiFiles:
                         entry = FoundDevice(path, spec.container_edits, device.container_edits)
                         here.setdefault(f"{spec.kind}={device.name}", []).append(entry)
             devices |= here
-        self._known = read
+        self._known, self._full = read.files, read.left < 0
         return devices
 
-    def _read(self, path: Path, read: dict[Path, tuple[Stamp, _Spec | None]]) -> _Spec | None:
+    def _read(self, path: Path, read: _Pass) -> _Spec | None:
         """Return the parsed file; None if unusable, which is logged once per version of the file."""
         try:
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
                 return None  # reading a pipe would block
+            if not self._fits(path, status.st_size, read):
+                return None
             stamp = (status.st_mtime_ns, status.st_size, status.st_ino)
             known = self._known.get(path)
-            read[path] = known if known is not None and known[0] == stamp else (stamp, _parse(path, status.st_size))
+            read.files[path] = (
+                known if known is not None and known[0] == stamp else (stamp, _parse(path, status.st_size))
+            )
         except FileNotFoundError:
             return None
         except OSError as error:
             _LOG.warning("CDI file skipped path=%s error=%s", path, error.strerror)
             return None
-        return read[path][1]
+        return read.files[path][1]
+
+    def _fits(self, path: Path, size: int, read: _Pass) -> bool:
+        """Count a file; return False beyond MOST_BYTES of all, which is logged once until they fit again."""
+        fitted = read.left >= 0
+        read.left -= min(size, LARGEST)
+        if read.left < 0 and fitted and not self._full:
+            _LOG.warning("CDI files skipped from here: more than %d bytes in all path=%s", MOST_BYTES, path)
+        return read.left >= 0
 
     def _where(self) -> str:
         return ", ".join(str(directory) for directory in self._directories)
@@ -173,25 +198,40 @@ def apply_devices(
 
     `made`: paths of device nodes that the container gets otherwise.
     """
+    edits = list(_edits(found))
+    if (count := sum(map(_size, edits))) > MOST_EDITS:
+        raise CdiUnusable(
+            f"CDI device injection failed: {count} edits of a container, at most {MOST_EDITS} are allowed"
+        )
+    if own_root and any(edit.hooks for edit in edits):
+        raise CdiUnusable(
+            "CDI device injection failed: its file asks for hooks, which the embedded runtime does not run; use "
+            "containerd, or an image of the host's own files, which need none"
+        )
     changed = pb.ContainerConfig()
     changed.CopyFrom(config)
-    edits: list[_Edits] = []
-    for entry in found:
-        edits += [entry.common] if entry.common not in edits else []
-        edits.append(entry.own)
     for edit in edits:
-        if edit.hooks and own_root:
-            raise CdiUnusable(
-                "CDI device injection failed: its file asks for hooks, which the embedded runtime does not run; use "
-                "containerd, or an image of the host's own files, which need none"
-            )
         _apply(changed, edit, made)
+    _set_variables(changed, [_pair(variable) for edit in edits for variable in edit.env or ()])
     return changed
 
 
+def _edits(found: Sequence[FoundDevice]) -> Iterator[_Edits]:
+    """Yield the edits in order, the common ones of a file before those of its first device."""
+    seen: set[Path] = set()
+    for entry in found:
+        if entry.path not in seen:
+            seen.add(entry.path)
+            yield entry.common
+        yield entry.own
+
+
+def _size(edit: _Edits) -> int:
+    return sum(len(part or ()) for part in (edit.env, edit.device_nodes, edit.mounts, edit.hooks, edit.additional_gids))
+
+
 def _apply(config: pb.ContainerConfig, edit: _Edits, made: Collection[str]) -> None:
-    for variable in edit.env or ():
-        _set(config, *_pair(variable))
+    """Add all but the variables. Raises CdiUnusable."""
     for node in edit.device_nodes or ():
         if node.path not in made:
             config.devices.add(container_path=node.path, host_path=node.host_path or node.path, permissions="rwm")
@@ -241,13 +281,13 @@ def _is_kind(mode: int, kind: str) -> bool:
     return NODE_KINDS[kind](mode)
 
 
-def _set(config: pb.ContainerConfig, name: str, value: str) -> None:
-    """Set a variable; the device overrides the container."""
-    kept = [pair for pair in config.envs if pair.key != name]
-    if len(kept) != len(config.envs):
-        del config.envs[:]
-        config.envs.extend(kept)
-    config.envs.add(key=name, value=value.encode())
+def _set_variables(config: pb.ContainerConfig, pairs: Sequence[tuple[str, str]]) -> None:
+    """Set variables; a device overrides the container, the last device the others."""
+    values = dict(pairs)
+    kept = [pair for pair in config.envs if pair.key not in values]
+    del config.envs[:]
+    config.envs.extend(kept)
+    config.envs.extend(pb.KeyValue(key=name, value=value.encode()) for name, value in values.items())
 
 
 def _pair(variable: str) -> tuple[str, str]:

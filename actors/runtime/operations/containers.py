@@ -218,7 +218,8 @@ class Containers:
         names = list(dict.fromkeys(device.name for device in config.CDI_devices))
         devices = await asyncio.to_thread(self._deps.cdi.find, names)
         nodes = await asyncio.to_thread(missing_nodes, devices)
-        changed = apply_devices(config, devices, image is not None, {node.path for node in nodes})
+        made = {node.path for node in nodes}
+        changed = await asyncio.to_thread(apply_devices, config, devices, image is not None, made)
         command.check(changed, sandbox.config, image, nodes)
         return changed, nodes
 

@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 
 from actors.runtime.model.errors import CdiUnusable
-from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
+from actors.runtime.operations import cdi_devices
+from actors.runtime.operations.cdi_devices import MOST_EDITS, CdiFiles, apply_devices, missing_nodes
 from actors.runtime.spec.isolation import _devices
 from protocols.kube.meta import Object
 from protocols.wire import cri_pb2 as pb
 
+KIND = "gpu.example.com/device"
 EDITS = {
     "env": ["GPU=0", "PLAIN=theirs"],
     "deviceNodes": [{"path": "/dev/gpu0"}, {"path": "/dev/in", "hostPath": "/dev/out", "permissions": "rw"}],
@@ -110,3 +112,34 @@ def test_hooks_beside_a_device_node_are_no_obstacle(tmp_path: Path) -> None:
     (tmp_path / "gpu.json").write_text(spec(device("a", deviceNodes=made), containerEdits={"hooks": hooks}))
     found = CdiFiles([tmp_path]).find(["gpu.example.com/device=a"])
     assert [node.path for node in missing_nodes([*found, *found])] == ["/dev/no-such-gpu"]
+
+
+def test_variables_cost_their_number_and_the_last_device_wins(tmp_path: Path) -> None:
+    many = [f"V{number}=x" for number in range(MOST_EDITS - 4)]
+    (tmp_path / "a.json").write_text(spec(device("a", env=["V1=first", "PLAIN=a", *many]), device("b", env=["V1=b"])))
+    values = {pair.key: pair.value for pair in look(tmp_path, names=(f"{KIND}=a", f"{KIND}=b")).envs}
+    assert (values["V1"], values["PLAIN"], values["MY"], len(values)) == (b"b", b"a", b"own", MOST_EDITS - 2)
+
+
+def test_device_with_too_many_edits_is_unusable(tmp_path: Path) -> None:
+    gids = list(range(MOST_EDITS + 1))
+    (tmp_path / "a.json").write_text(spec(device("a", additionalGids=gids)))
+    with pytest.raises(CdiUnusable, match=f"{MOST_EDITS + 1} edits of a container, at most {MOST_EDITS} are allowed"):
+        look(tmp_path)
+
+
+def test_files_beyond_the_bytes_of_all_are_skipped_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = spec(device("a")), spec(device("b"))
+    monkeypatch.setattr(cdi_devices, "MOST_BYTES", len(first) + len(second) - 1)
+    (tmp_path / "a.json").write_text(first)
+    (tmp_path / "b.json").write_text(second)
+    files = CdiFiles([tmp_path])
+    for _ in range(3):
+        assert len(files.find((f"{KIND}=a",))) == 1
+        with pytest.raises(CdiUnusable, match="no file"):
+            files.find((f"{KIND}=b",))
+    assert len(caplog.records) == 1
+    (tmp_path / "a.json").unlink()
+    assert len(files.find((f"{KIND}=b",))) == 1
