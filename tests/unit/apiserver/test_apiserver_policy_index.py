@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from actors.apiserver.api.errors import InternalError
 from actors.apiserver.api.request.workers import LONG
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.replica.replica import Replica
@@ -69,13 +70,13 @@ class Plane:
 
     def policy(self, name: str, *rules: Object, padding: int = 0) -> None:
         spec = {"matchConstraints": {"resourceRules": list(rules)}, "validations": [{"expression": "true"}]}
-        self._put(POLICIES, {"metadata": {"name": name, "annotations": {"padding": "x" * padding}}, "spec": spec})
+        self.put(POLICIES, {"metadata": {"name": name, "annotations": {"padding": "x" * padding}}, "spec": spec})
 
     def binding(self, name: str, policy: str, **match: Any) -> None:
         spec = {"policyName": policy, "validationActions": ["Deny"], **({"matchResources": match} if match else {})}
-        self._put(BINDINGS, {"metadata": {"name": name}, "spec": spec})
+        self.put(BINDINGS, {"metadata": {"name": name}, "spec": spec})
 
-    def _put(self, plural: str, obj: Object) -> None:
+    def put(self, plural: str, obj: Object) -> None:
         self._rv += 1
         self.kinds[plural].put(obj, self._rv)
 
@@ -149,3 +150,18 @@ async def test_cost_of_a_write_does_not_grow_with_the_rules() -> None:
     assert hooks is not None
     (hook,) = hooks.validating
     assert (hook.match.names, hook.match.excluded) == (None, frozenset())
+
+
+@pytest.mark.parametrize(
+    "broken", [{"namespaceSelector": {"matchLabels": {"": 1}}}, {"resourceRules": [{"resources": [5]}]}, 5]
+)
+async def test_unreadable_policy_rejects_writes_and_is_named(broken: Any) -> None:
+    """Others may share the store. The policy may be one that must deny the write."""
+    plane = Plane()
+    plane.policy("good", rule("pods"))
+    plane.binding("b", "good")
+    plane.put(POLICIES, {"metadata": {"name": "bad"}, "spec": {"matchConstraints": broken}})
+    with pytest.raises(InternalError, match=r'"bad" cannot be read: .*; correct or delete it'):
+        await plane.hooks()
+    plane.kinds[POLICIES].remove("bad")
+    assert await plane.hooks() is not None

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from actors.apiserver.api.errors import InternalError
 from actors.apiserver.api.request.workers import LONG
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from protocols.kinds.served.row import Served, Table
+from protocols.kube.errors import SHAPE_ERRORS, KubeError
 from protocols.kube.meta import Object
 
 if TYPE_CHECKING:
@@ -172,7 +174,7 @@ class PolicyIndex:
         for stored in held[plural]:
             parsed = self._parsed.get((plural, stored.key))
             if parsed is None or parsed[0] != stored.rv:
-                parsed = self._parsed[plural, stored.key] = stored.rv, read(stored.obj)
+                parsed = self._parsed[plural, stored.key] = stored.rv, _readable(plural, stored, read)
             yield parsed[1]
 
 
@@ -184,3 +186,12 @@ def _narrowed(
             yield binding, None
         elif (match := binding.match.of_kind(row, subresource, operation)) is not None:
             yield binding, match
+
+
+def _readable(plural: str, stored: Stored, read: Callable[[Object], Any]) -> Any:
+    """Return what was read. Raises InternalError: nobody knows which writes an unreadable policy is about."""
+    try:
+        return read(stored.obj)
+    except (KubeError, *SHAPE_ERRORS) as error:
+        message = f'{plural}.{GROUP} "{stored.key}" cannot be read: {error!s:.200}; correct or delete it'
+        raise InternalError(message) from None
