@@ -52,6 +52,8 @@ def test_a_service_of_the_namespace_becomes_host_port_and_link_variables() -> No
         service("headless", ip="None"),
         service("none", ip=""),
         {"metadata": {"name": "portless", "namespace": "ns"}, "spec": {"clusterIP": "10.0.0.9"}},
+        {"metadata": {"name": "odd", "namespace": "ns"}, "spec": {"clusterIP": "10.0.0.9", "ports": 5}},
+        {"metadata": {"name": "odd", "namespace": "ns"}, "spec": {"clusterIP": "10.0.0.9", "ports": ["80"]}},
     ],
 )
 def test_other_namespaces_and_services_without_an_address_have_no_variables(other: views.Service) -> None:

@@ -1,9 +1,11 @@
 """Environment variables of services: those in the pod's namespace and the API server. Pure."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 
 from actors.podworker.model.dependencies import Address
 from protocols.kinds import views
+from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.request_uri import uri_host
 from protocols.lifecycle.pods.types import PodSpec
 
@@ -15,12 +17,14 @@ def service_variables(spec: PodSpec, services: Iterable[views.Service], api: Add
     """Return the variables of the services visible to a pod.
 
     `services` are those of all namespaces. The API server's variables are always set, the others unless the pod has
-    enableServiceLinks: false.
+    enableServiceLinks: false. A service of the wrong shape has none: another API server may have stored it, and it
+    would keep all pods of its namespace from starting.
     """
     by_name = {_name(service): service for service in _visible(spec, services)}
     variables: dict[str, str] = {}
     for name in sorted(by_name):
-        variables |= _variables(by_name[name])
+        with suppress(*SHAPE_ERRORS):
+            variables |= _variables(by_name[name])
     if API_NAME not in by_name and api.host:
         ports: list[views.ServicePort] = [{"name": "https", "port": api.port, "protocol": "TCP"}]
         variables |= _variables({"metadata": {"name": API_NAME}, "spec": {"clusterIP": api.host, "ports": ports}})
