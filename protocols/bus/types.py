@@ -63,8 +63,11 @@ class BusOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without a tick after which a follower calls itself stale."""
     buffer_events: int = 10_000
     """Events a follower holds back during a sync; past it the oldest go and it syncs again."""
-    handlers: int = 256
-    """RPC handlers that run at once; a request past it fails with RESOURCE_EXHAUSTED."""
+    handlers: int = 1024
+    """RPC handlers that run at once; a request past it fails with RESOURCE_EXHAUSTED.
+
+    In cri each container that ends holds one for its grace period.
+    """
     on_fault: Callable[[BaseException], None] | None = None
     """Called with an exception of a sink or a source (a bug there); None: it is logged."""
 

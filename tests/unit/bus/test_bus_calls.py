@@ -1,5 +1,7 @@
 """Open calls and remembered replies: once-only effects, prompt failures, bounded tables."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from protocols.bus.calls import OPEN_LIMIT, CallTable
 from protocols.bus.errors import DeadlineExceeded, ResourceExhausted, Unavailable
 from protocols.bus.service import RequestVerdict, ServedLimits, ServedRequests
+from protocols.bus.types import BusOptions
 
 
 def table() -> CallTable:
@@ -88,6 +91,13 @@ def test_replies_remembered_id_never_runs_again(steps: list[tuple[str, bool, boo
             assert verdict is (expected or (RequestVerdict.FULL if len(running) == 3 else RequestVerdict.RUN))
             running |= {id} if verdict is RequestVerdict.RUN else set()
     assert served.running == len(running)
+
+
+def test_calls_are_served_while_all_containers_of_a_full_node_end() -> None:
+    """Each of 110 pods with several containers holds a call of StopContainer for its whole grace period."""
+    served = ServedRequests(ServedLimits(running=BusOptions(name="cri", run_dir=Path("/run")).handlers))
+    stops = {served.judge(f"stop-{number}", b"podworker") for number in range(110 * 8)}
+    assert stops | {served.judge("list", b"pleg")} == {RequestVerdict.RUN}
 
 
 def test_replies_retry_on_new_connection_is_answered_there() -> None:
