@@ -83,9 +83,11 @@ class HealthActor:
                 break
             except BusError as error:
                 self._context.note(str(error))
-        changes = self._table.refresh(time.monotonic())
+        now = time.monotonic()
+        changes = self._table.refresh(now)
         self._output = self._context.bus.own(health.RESOURCE_STATUS, StateSource(self._table.published))
         self._observe(changes)
+        self._reset_timer(now)
         self._context.ready("follows devices")
 
     # pod status
