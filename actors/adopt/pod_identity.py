@@ -6,8 +6,9 @@ Pure but for `list_sandboxes`: callers pass the current time in seconds.
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from google.protobuf.message import DecodeError
 
-from protocols.bus import Bus
+from protocols.bus import Bus, Internal
 from protocols.messages import cri
 from protocols.messages.cri import ContainerEvent, CriCall, CriReply
 from protocols.wire import cri_pb2 as pb
@@ -215,10 +216,13 @@ def sandbox_of(event: ContainerEvent) -> Sandbox | None:
 
 
 async def list_sandboxes(bus: Bus) -> list[Sandbox]:
-    """Return all sandboxes of the runtime. Raises BusError while the runtime is unavailable."""
+    """Return all sandboxes of the runtime. Raises BusError while the runtime is unavailable, or answers garbage."""
     request = CriCall("ListPodSandbox", pb.ListPodSandboxRequest().SerializeToString())
     reply = await bus.call(cri.OWNER, cri.CALL, request, CriReply, timeout=LIST_TIMEOUT_S, idempotent=True)
-    return [_sandbox(item) for item in pb.ListPodSandboxResponse.FromString(reply.response).items]
+    try:
+        return [_sandbox(item) for item in pb.ListPodSandboxResponse.FromString(reply.response).items]
+    except DecodeError as error:
+        raise Internal(f"the runtime's answer to ListPodSandbox does not decode: {error}") from None
 
 
 def _sandbox(status: pb.PodSandbox | pb.PodSandboxStatus) -> Sandbox:
