@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import time
 from pathlib import Path
 from unittest import mock
@@ -8,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
+from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
 from protocols.bus import FailedPrecondition, NotFound, Unavailable, error_for
 from protocols.kinds import views
@@ -214,6 +216,23 @@ async def test_a_failing_runtime_is_not_hammered(tmp_path: Path) -> None:
             await asyncio.sleep(0.001)
         assert 1 <= scene.fake.runtime.count("run_sandbox") <= 4 + (time.monotonic() - begun)
         assert "FailedCreatePodSandBox" in scene.fake.recorder.reasons()
+
+
+async def test_full_disk_is_no_bug_and_the_pod_starts_once_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries = list[str]()
+
+    def without_room(path: str) -> None:
+        tries.append(path)
+        if len(tries) < 4:
+            raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    monkeypatch.setattr(PodSync, "_make_log_directory", staticmethod(without_room))
+    async with at_work(Scene(tmp_path)) as scene:
+        await scene.running()
+    assert "No space left on device" in caplog.text
+    assert "Traceback" not in caplog.text
 
 
 async def test_completed_pod_frees_devices_and_keeps_its_containers(tmp_path: Path) -> None:

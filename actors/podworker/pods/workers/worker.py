@@ -336,13 +336,13 @@ class PodWorker:
             self._due = time.monotonic() + max(0.0, (self._pod_sync.wake_ns - self._clock()) / SECOND)
 
     def _failed(self, error: BaseException) -> None:
-        """Back off after an error; one that is not a NodeplaneError is a bug and is logged with its traceback."""
+        """Back off after an error; one that is neither of ours nor of a file is a bug, logged with its traceback."""
         spec = self.state.spec
         self._healthy_since = self._healthy_since if self._failures else self._began
         self._failures += 1
         self._record_failure(error)
         delay = backoff_delay(self._failures, RETRY_FIRST_S, RETRY_MOST_S)
-        if not isinstance(error, NodeplaneError):
+        if not isinstance(error, (NodeplaneError, OSError)):
             log.error("pod sync failed pod=%s/%s error=%r", spec.namespace, spec.name, error, exc_info=error)
             delay = RETRY_MOST_S
         elif self._failures in (1, 8):
