@@ -7,7 +7,10 @@ from unittest import mock
 import pytest
 from prometheus_client import CollectorRegistry
 
-from actors.podworker.pods.volumes.directories import pods_with_directories
+from actors.podworker.model.dependencies import NodeInfo
+from actors.podworker.pods.environment.references import SECRET
+from actors.podworker.pods.volumes.directories import pods_with_directories, remove_directories
+from actors.podworker.pods.workers import termination
 from actors.podworker.pods.workers.metrics import PodMetrics
 from actors.podworker.pods.workers.sync import PodSync
 from actors.podworker.pods.workers.worker import MAX_SKIPPED, PodWorker, ResyncSuppression, WorkerOptions
@@ -216,6 +219,38 @@ async def test_a_failing_runtime_is_not_hammered(tmp_path: Path) -> None:
             await asyncio.sleep(0.001)
         assert 1 <= scene.fake.runtime.count("run_sandbox") <= 4 + (time.monotonic() - begun)
         assert "FailedCreatePodSandBox" in scene.fake.recorder.reasons()
+
+
+async def test_volumes_are_not_written_again_once_their_directories_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The API answers an update's read after the removal: a Secret stayed on disk until the next start."""
+    scene = Scene(tmp_path, pod(container("a"), volumes=[{"name": "v", "secret": {"secretName": "s"}}]))
+    loop, gate, reading = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
+    objects, read = scene.fake.objects, scene.fake.objects.read
+    objects.items[SECRET, "s"] = {"metadata": {"resourceVersion": "1"}, "data": {"k": ""}}
+
+    async def held_back(kind: str, namespace: str, name: str) -> Object | None:
+        reading.set()
+        await gate.wait()
+        return await read(kind, namespace, name)
+
+    def removed_before_the_answer(node: NodeInfo, spec: PodSpec) -> None:
+        remove_directories(node, spec)
+        loop.call_soon_threadsafe(gate.set)
+        time.sleep(0.1)
+
+    monkeypatch.setattr(termination, "remove_directories", removed_before_the_answer)
+    async with at_work(scene):
+        await scene.running()
+        monkeypatch.setattr(objects, "read", held_back)
+        objects.items[SECRET, "s"] = {"metadata": {"resourceVersion": "2"}, "data": {"k": "bmV3"}}
+        scene.worker.expire_volumes()
+        scene.worker.wake()
+        await reading.wait()
+        scene.delete(grace=0)
+        await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
+    assert list(pods_with_directories(scene.fake.deps.node_info)) == []
 
 
 async def test_full_disk_is_no_bug_and_the_pod_starts_once_there_is_room(

@@ -325,6 +325,7 @@ class PodWorker:
             dead = await self._termination.terminate()
             facts = msgspec.structs.replace(facts, alive=not dead, released=state.released)
         elif stage is PodStage.TERMINATED:
+            self._pod_sync.close()  # an update of its volumes would make their directories again
             facts = msgspec.structs.replace(facts, removed=await self._termination.clean_up())
         state.stage = advance(stage, facts)
         self._schedule(stage)
