@@ -132,13 +132,13 @@ class StatusPoller:
         self._now = asyncio.Event()
         self._last_good = time.monotonic()
         self._info: _RuntimeInfo | None = None
-        self._asked = 0.0
+        self._asked = float("-inf")
         self._good = 0
         self._silence_reported = False
 
     def poll_now(self) -> None:
-        """Poll at once: the runtime may be another one."""
-        self._info, self._good = None, 0
+        """Poll at once: the runtime may be another one, also than that of an answer under way."""
+        self._asked, self._good = float("-inf"), 0
         self._now.set()
 
     async def run(self) -> None:
@@ -170,8 +170,8 @@ class StatusPoller:
     async def _version(self) -> _RuntimeInfo:
         now = time.monotonic()
         if self._info is None or now - self._asked >= VERSION_S:
-            self._info = read_version(await self._options.run("Version", b"", STATUS_S))
             self._asked = now
+            self._info = read_version(await self._options.run("Version", b"", STATUS_S))
         return self._info
 
     def _bad(self, error: Exception) -> None:

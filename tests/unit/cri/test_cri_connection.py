@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import struct
 from pathlib import Path
+from unittest.mock import Mock
 
 import grpc
 import pytest
@@ -20,6 +21,8 @@ from actors.cri.runtime_status import (
     SLOW_AFTER,
     SLOW_S,
     STATUS_S,
+    StatusPoller,
+    StatusPollerOptions,
     handlers_of,
     network_problem,
     poll_delay,
@@ -181,3 +184,27 @@ def test_runtime_handlers_are_read_with_their_features_and_bounded() -> None:
     )
     many = cri_pb2.StatusResponse(runtime_handlers=[cri_pb2.RuntimeHandler(name=str(n)) for n in range(1000)])
     assert len(handlers_of(many)) == MAX_HANDLERS
+
+
+async def test_version_of_a_runtime_that_was_replaced_during_the_answer_is_asked_again() -> None:
+    reported = list[str]()
+
+    async def run(operation: str, request: bytes, timeout: float) -> bytes:
+        if operation == "Status":
+            ready = cri_pb2.RuntimeCondition(type="RuntimeReady", status=True)
+            status = cri_pb2.RuntimeStatus(conditions=[ready])
+            return cri_pb2.StatusResponse(status=status).SerializeToString()
+        version = "2" if reported else "1"
+        if version == "1":
+            poller.poll_now()  # the event stream breaks: the runtime is stopped for another version
+        answer = cri_pb2.VersionResponse(
+            version="0.1.0", runtime_name="r", runtime_version=version, runtime_api_version="v1"
+        )
+        return answer.SerializeToString()
+
+    nobody = Mock()
+    poller = StatusPoller(StatusPollerOptions(run, lambda report: reported.append(report.info.version), nobody, nobody))
+    assert await poller._check()
+    assert await poller._check()
+    assert await poller._check()
+    assert reported == ["1", "2", "2"]
