@@ -68,6 +68,13 @@ class Streams:
         self.notices = Watched[devices.NodeNotice]()
         self.dra_drivers = Watched[devices.DraDriver]()
         self._following: Following[PodStatus] | None = None
+        self._named_runtime = cri.RuntimeState()
+        """The last state with the runtime's name: a cri that has just started knows neither name nor handlers."""
+        self.runtime_state.subscribe(self._on_runtime_state)
+
+    def _on_runtime_state(self, op: Op, key: str, new: cri.RuntimeState | None, old: cri.RuntimeState | None) -> None:
+        if new is not None and new.name:
+            self._named_runtime = new
 
     def follow(self, bus: Bus) -> None:
         owner = devices.OWNER
@@ -99,7 +106,7 @@ class Streams:
         return next(iter(self.runtime_state.items.values()), cri.RuntimeState(message="no report of its state yet"))
 
     def runtime_name(self) -> str:
-        return self.runtime.name or "nodeplane"
+        return self._named_runtime.name or "nodeplane"
 
     def network_fault(self) -> str:
         """The reason why pods get no network of their own; empty if they do."""
@@ -110,7 +117,7 @@ class Streams:
 
         The handler of a RuntimeClass is not known here: with one, every handler must support them.
         """
-        handlers = [handler for handler in self.runtime.handlers if runtime_class or not handler.name]
+        handlers = [handler for handler in self._named_runtime.handlers if runtime_class or not handler.name]
         return bool(handlers) and all(handler.recursive_read_only for handler in handlers)
 
     def placement(self) -> devices.Placement | None:

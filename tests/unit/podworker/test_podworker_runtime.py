@@ -9,7 +9,7 @@ from actors.podworker.clients.runtime import BusRuntime
 from protocols.bus import BusError
 from protocols.bus.calls import CallTable
 from protocols.messages import devices
-from protocols.messages.cri import CriReply
+from protocols.messages.cri import CriReply, RuntimeHandler, RuntimeState
 
 
 class GarbageBus:
@@ -48,3 +48,15 @@ async def test_list_of_active_pods_is_not_sent_again() -> None:
         table.lost(0.0)
     admission = table.open(devices.ADMIT, b"", 35.0, True)
     assert table.due(0.0) == [admission]
+
+
+def test_name_and_handlers_of_the_runtime_outlive_a_restart_of_cri() -> None:
+    """A status that was made before cri had asked showed containers as nodeplane://ID instead of containerd://ID."""
+    streams, handler = Streams(), RuntimeHandler("", recursive_read_only=True, user_namespaces=False)
+    assert streams.runtime_name() == "nodeplane"
+    known = RuntimeState(connected=True, name="containerd", version="2.0.0", handlers=(handler,))
+    streams.runtime_state.on_snapshot([("runtime", known)], 0)
+    streams.runtime_state.on_snapshot([], 0)
+    streams.runtime_state.on_snapshot([("runtime", RuntimeState(message="not open yet"))], 0)
+    assert (streams.runtime_name(), streams.recursive_mounts("")) == ("containerd", True)
+    assert streams.runtime.message == "not open yet"
