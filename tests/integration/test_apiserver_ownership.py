@@ -1,5 +1,6 @@
 """Server-side apply and field validation as clients meet them: kubectl as it is, and the wire."""
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,19 @@ async def test_appliers_share_conflict_force_and_let_go(plane: Plane) -> None:
         assert managers(made)["one", "Apply", ""] == {"f:data": {"f:b": {}}}
         code, made, _ = await ask(session, "PATCH", f"{path}?fieldManager=one", config_map("shared"), APPLY)
         assert made["data"] == {"a": "2"}
+
+
+async def test_appliers_of_a_new_object_at_once_all_apply(plane: Plane) -> None:
+    async with plane.client() as session:
+        for name in (f"at-once-{number}" for number in range(10)):
+            applied = (
+                ask(session, "PATCH", f"{MAPS}/{name}?fieldManager={who}", config_map(name, **{who: "x"}), APPLY)
+                for who in ("one", "two", "three", "four")
+            )
+            codes = [code for code, _, _ in await asyncio.gather(*applied)]
+            assert sorted(codes) == [200, 200, 200, 201], "the others change what the first creates"
+            _, made, _ = await ask(session, "GET", f"{MAPS}/{name}")
+            assert set(made["data"]) == {who for who, _, _ in managers(made)} == {"one", "two", "three", "four"}
 
 
 async def test_ordinary_writes_own_what_they_changed(plane: Plane) -> None:

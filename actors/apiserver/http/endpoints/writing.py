@@ -1,7 +1,8 @@
 """POST, PUT, PATCH, DELETE: from the request's body to the stored object."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from aiohttp import hdrs
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 from actors.apiserver.api.encoding.decode import decode_object, media_type
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.encoding.render import dump, render_list, render_object, render_stored
-from actors.apiserver.api.errors import NotFound, StoreReadError, invalid_options
+from actors.apiserver.api.errors import AlreadyExists, NotFound, StoreReadError, invalid_options
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Attributes, Target, conflict, forbidden, not_found
 from actors.apiserver.api.request.traces import Sender, record_written
@@ -36,10 +37,13 @@ from actors.apiserver.writes.update import check_binding, replace_mutation
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
+from protocols.kube.objects import fresh_copy
 
 log = logging.getLogger("apiserver")
 MOST_CORRUPT = 10
 """Keys named in one error."""
+CREATIONS = 3
+"""Attempts to create an object that is missing each time it is to be changed, and there when it is to be created."""
 
 
 class Writing:
@@ -62,12 +66,13 @@ class Writing:
         options, target = request.write_options("UpdateOptions"), request.target
         with Review(options.validation) as review:
             (body, size), owners = await _body(request, review), updaters(target, options)
-            try:
-                reply = await self._changed(request, replace_mutation(target, body, owners), options, size)
-            except NotFound:
-                if not target.resource.create_on_update or target.subresource:
-                    raise
-                reply = await self._create(request, body, options, owners, size)
+            mutation = replace_mutation(target, body, owners)
+            if target.resource.create_on_update and not target.subresource:
+                reply = await self._changed_or_created(
+                    request, mutation, lambda: (fresh_copy(body), owners), options, size
+                )
+            else:
+                reply = await self._changed(request, mutation, options, size)
             return _warned(reply, review.warnings)
 
     async def patch(self, request: Request) -> Reply:
@@ -84,13 +89,33 @@ class Writing:
 
     async def _apply(self, request: Request, wanted: Object, options: WriteOptions, size: int) -> Reply:
         target = request.target
-        try:
-            return await self._changed(request, apply_mutation(target, wanted, options), options, size)
-        except NotFound:
-            if target.subresource:
-                raise
-        owners = await offload(size, lambda: applied_from_nothing(target, wanted, options))
-        return await self._create(request, wanted, options, owners, size)
+        mutation = apply_mutation(target, wanted, options)
+        if target.subresource:
+            return await self._changed(request, mutation, options, size)
+
+        def made() -> tuple[Object, Owners]:
+            body = fresh_copy(wanted)
+            return body, applied_from_nothing(target, body, options)
+
+        return await self._changed_or_created(request, mutation, made, options, size)
+
+    async def _changed_or_created(
+        self,
+        request: Request,
+        mutation: Mutation,
+        made: Callable[[], tuple[Object, Owners]],
+        options: WriteOptions,
+        size: int,
+    ) -> Reply:
+        """Change the object, or create what `made` returns. Of two requests at once, the second changes the first's."""
+        for _ in range(CREATIONS):
+            try:
+                return await self._changed(request, mutation, options, size)
+            except NotFound:
+                body, owners = await offload(size, made)
+            with suppress(AlreadyExists):
+                return await self._create(request, body, options, owners, size)
+        return await self._changed(request, mutation, options, size)
 
     async def delete(self, request: Request) -> Reply:
         options = await _delete_options(request)
