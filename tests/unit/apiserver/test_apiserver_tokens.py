@@ -1,6 +1,7 @@
 """Bearer tokens: what they say, when they stop proving it, and what a file of them must look like."""
 
 import base64
+import errno
 import hmac
 import json
 import os
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from actors.apiserver.api.errors import Invalid, Unauthorized
 from actors.apiserver.api.request.user import ANONYMOUS, User
+from actors.apiserver.http.authentication import token_authority
 from actors.apiserver.http.authentication.authenticator import bearer, user_of
 from actors.apiserver.http.authentication.signing import (
     BadToken,
@@ -314,3 +316,17 @@ def test_a_token_request_has_defaults() -> None:
     asked = read_request(body)
     assert (asked.audiences, asked.seconds, asked.kind) == ((ISSUER,), 3600, "")
     assert body["spec"] == {"audiences": [ISSUER], "expirationSeconds": 3600}
+
+
+def test_token_file_is_read_again_after_a_lack_of_descriptors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "tokens.csv"
+    write(path, "secret,ann,1\n")
+    tokens = TokenFile(path)
+
+    def fail(path: Path, state: os.stat_result) -> dict[bytes, User]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(token_authority, "read_tokens", fail)
+        assert tokens.find("secret") is None
+    assert tokens.find("secret") is not None

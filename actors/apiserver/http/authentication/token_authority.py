@@ -5,6 +5,7 @@ The static file is ROOT/pki/tokens.csv, `token,user,uid,"group1,group2"`, one a 
 
 import asyncio
 import csv
+import errno
 import hashlib
 import logging
 import math
@@ -47,6 +48,8 @@ from protocols.kube.meta import Object
 from protocols.process.tls import Renewed
 
 FILE_LIMIT = 1024 * 1024
+FOR_A_MOMENT = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors that say nothing of the file: the next request reads it again."""
 
 
 class TokenFile:
@@ -76,6 +79,8 @@ class TokenFile:
             self._users = read_tokens(self._path, state)
         except (OSError, ValueError) as error:
             logging.getLogger(__name__).error("tokens of %s are not used: %s", self._path, error)
+            if getattr(error, "errno", 0) in FOR_A_MOMENT:
+                self._seen = None
 
 
 def read_tokens(path: Path, state: os.stat_result) -> dict[bytes, User]:
