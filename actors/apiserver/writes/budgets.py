@@ -18,7 +18,8 @@ from protocols.kube.pods import is_finished, phase_of
 from protocols.kube.selectors import label_selector_from_object
 from protocols.kube.times import now
 
-ATTEMPTS = 20
+ATTEMPTS = 1000
+"""Conflicts of one eviction: a drained node's pods are evicted at once, and one decrements the budget each time."""
 MOST_DISRUPTED = 2000
 """Approved evictions that the disruption controller has not seen yet."""
 VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."

@@ -1,9 +1,15 @@
 """PodDisruptionBudgets: validation, merge rules and columns, by facts of kube-apiserver 1.36."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
+from actors.apiserver.api.stored import Stored
+from actors.apiserver.storage.storage import RevisionConflict
+from actors.apiserver.writes.budgets import Budgets
 from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.kinds.policy.budgets import BUDGETS
 from protocols.kinds.shapes.registry import kind_shape
@@ -78,3 +84,28 @@ def test_strategic_patch_replaces_the_selector_and_merges_conditions() -> None:
     after = apply_strategic_patch(kind_shape("policy", "v1", "PodDisruptionBudget"), before, patch)
     assert after["spec"]["selector"] == {"matchLabels": {"tier": "back"}}
     assert [condition["type"] for condition in after["status"]["conditions"]] == ["B", "A"]
+
+
+class Guarded:
+    """A store of one budget."""
+
+    def __init__(self, obj: Object) -> None:
+        self.newest = Stored("ns/b", 1, msgspec.json.encode(obj))
+
+    async def update(self, row: Any, old: Stored, raw: bytes) -> Stored:
+        await asyncio.sleep(0)
+        if old.rv != self.newest.rv:
+            raise RevisionConflict(self.newest)
+        self.newest = Stored("ns/b", old.rv + 1, raw)
+        return self.newest
+
+
+async def test_pods_of_a_drained_node_are_evicted_at_once() -> None:
+    status = {"disruptionsAllowed": 60, "observedGeneration": 1}
+    held = {**budget(status, minAvailable=0), "kind": "PodDisruptionBudget", "apiVersion": "policy/v1"}
+    store: Any = Guarded(held)
+    replica: Any = SimpleNamespace(resource=BUDGETS)
+    budgets, seen = Budgets(store, replica), store.newest
+    await asyncio.gather(*(budgets.take(seen, f"p{number}", dry_run=False) for number in range(60)))
+    left = store.newest.obj["status"]
+    assert (left["disruptionsAllowed"], len(left["disruptedPods"])) == (0, 60)

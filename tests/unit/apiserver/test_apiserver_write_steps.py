@@ -175,6 +175,21 @@ async def test_update_takes_the_steps_again_after_a_conflict(monkeypatch: pytest
     assert (change.old["data"], change.old["metadata"]["resourceVersion"]) == ({"a": "old"}, "50")
 
 
+async def test_write_of_no_revision_outlasts_many_that_were_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    replica, faster = Lagging(MAPS, stored()), iter(range(100))
+
+    class Contended(Store):
+        async def update(self, resource: Any, old: Stored, raw: bytes, held: Mapping[bytes, int]) -> Stored:
+            for number in faster:
+                raise RevisionConflict(replica.store(stored(str(number))))
+            return Stored(old.key, 200, raw)
+
+    change = Change(Target(MAPS, "update", "ns", "c"), USER)
+    mutation = replace_mutation(change.target, config("new"), stored_owners)
+    written = await path(monkeypatch, Contended(replica)).change(change, mutation)
+    assert written.stored.rv == 200
+
+
 async def test_update_without_a_change_is_not_charged_and_rests_on_the_store(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(Lagging(MAPS, stored()))
     change = Change(Target(MAPS, "update", "ns", "c"), USER)

@@ -59,7 +59,9 @@ from protocols.kinds.table import DEFINITIONS, NAMESPACES
 from protocols.kube.errors import StatusError
 from protocols.kube.objects import same
 
-ATTEMPTS, NAME_ATTEMPTS = 20, 8
+ATTEMPTS, NAME_ATTEMPTS = 1000, 8
+"""Attempts to store, of which each but the last lost to another write: of many writers at once, one is first each time.
+The deadline of a request mostly comes before. And names that are drawn."""
 
 
 class Written(msgspec.Struct, frozen=True):
