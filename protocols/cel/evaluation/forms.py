@@ -127,6 +127,7 @@ def _order(maker: Maker, node: Call, scope: FrameScope) -> Code:
                 raise no_overload(name)
             if type(one) is str or type(one) is bytes:
                 charge(frame, min(len(one), len(other)) // 10)
+            one, other = operators.alike(one, other)
         return compare(one, other)
 
     return Code(run, first + second + 1)

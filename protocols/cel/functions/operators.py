@@ -114,20 +114,15 @@ def negative(value: Any) -> Any:
 
 _ORDERED = frozenset((str, bytes, bool, Timestamp, Duration))
 
-
-def _order(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    return lambda one, other: compare(*_alike(one, other))
-
-
 ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "_<_": _order(operator.lt),
-    "_<=_": _order(operator.le),
-    "_>_": _order(operator.gt),
-    "_>=_": _order(operator.ge),
+    "_<_": operator.lt,
+    "_<=_": operator.le,
+    "_>_": operator.gt,
+    "_>=_": operator.ge,
 }
 
 
-def _alike(one: Any, other: Any) -> tuple[Any, Any]:
+def alike(one: Any, other: Any) -> tuple[Any, Any]:
     """Return a number as a double beside a double, as upstream: the largest ones are rounded."""
     if type(one) is float and type(other) in NUMBERS:
         return one, float(other)
@@ -162,7 +157,7 @@ def equal(frame: Frame, one: Any, other: Any) -> bool:
         if first not in MAPS:
             return bool(one == other)
     if first in NUMBERS and second in NUMBERS:
-        return bool(operator.eq(*_alike(one, other)))
+        return bool(operator.eq(*alike(one, other)))
     if first in MAPS and second in MAPS:
         return _equal_maps(frame, one, other)
     return False
