@@ -240,7 +240,8 @@ class FleetNodes:
         existing = await self._client.get(RESOURCESLICES, name)
         stored, owners = existing["spec"], obj["metadata"]["ownerReferences"]
         driver = node.devices.drivers[spec["driver"]]
-        there, differs = int(stored["pool"]["generation"]), {**stored, "pool": spec["pool"]} != spec
+        there, wanted = int(stored["pool"]["generation"]), {**spec["pool"], "generation": stored["pool"]["generation"]}
+        differs = stored != {**spec, "pool": wanted}
         if there > driver.generation or (there == driver.generation and differs):
             driver.generation = there + differs  # an earlier run published more, and devices change with a generation
             self.publish(node)

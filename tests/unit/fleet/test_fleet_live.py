@@ -20,6 +20,9 @@ from actors.fleet.faults.orders import give_order
 from actors.fleet.profiles.expand import NodeTemplate
 from actors.fleet.shell import nodes as shell
 from actors.fleet.shell.fleet import Fleet, FleetOptions
+from protocols.dra.allocator.catalog import Catalog
+from protocols.dra.decode import slice_of
+from protocols.dra.types import PoolId
 from protocols.errors import SettingsInvalid
 from protocols.kinds.table import LEASES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES
 from protocols.kube.errors import ApiAway
@@ -230,6 +233,22 @@ async def test_next_run_takes_up_generation_and_devices(lab: Lab) -> None:
     async with lab.fleet():
         await asyncio.sleep(0.2)
     assert versions == [each["metadata"]["resourceVersion"] for each in lab.api.objects[RESOURCESLICES.plural].values()]
+
+
+async def test_slice_of_an_earlier_run_counts_no_more(lab: Lab) -> None:
+    devices = [[{"name": f"{kind}-{{i}}", "repeat": 4}] for kind in ("gpu", "more")]
+    both = templates(drivers=[{"driver": DRIVER, "slices": [{"devices": each} for each in devices]}])
+    catalog = Catalog()
+    async with lab.fleet(nodes=tuple(both)):
+        await until_true(lambda: lab.generations() == [1, 1], 10)
+    async with lab.fleet():
+        await until_true(lambda: sorted(lab.generations()) == [1, 2], 10)
+    for each in lab.api.objects[RESOURCESLICES.plural].values():
+        catalog.put(slice_of(each))
+    pool = catalog.pool(PoolId(DRIVER, "gpu-0"))
+    assert pool is not None
+    assert pool.complete
+    assert [device.id.device for device in pool.devices] == [f"gpu-{number}" for number in range(4)]
 
 
 DAY = """
