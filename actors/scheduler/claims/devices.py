@@ -140,6 +140,7 @@ class DynamicResources:
 
     def classes_changed(self) -> None:
         self.fit.classes_changed()
+        self.explanations.classes_changed()
         self._backing = backing(self.feed.classes.values())
         self._changed(CLASSES)
 

@@ -16,6 +16,7 @@ from actors.scheduler.claims.device_fit import SELECTIONS, SearchInputs
 from actors.scheduler.model.claim_demand import Demand
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import NodeView
+from actors.scheduler.nodes.node_table import Revision
 from protocols.bounded import BoundedMap
 from protocols.cel.worker import selections
 from protocols.cel.worker.client import WorkerAway
@@ -36,14 +37,15 @@ KEPT_S = 5.0
 """A text is used for so long although devices were taken or freed: each attempt would write another one."""
 MAX_TEXTS, MAX_WAITING = 64, 8
 
-Key = tuple[bytes, frozenset[str]]
+Key = tuple[bytes, frozenset[str], tuple[str, ...]]
+"""What is asked for, nodes, and claims if there are several: the text tells them apart by their names."""
 Done = Callable[[], None]
 
 
 class _Text(msgspec.Struct):
     text: str
-    revision: int
-    """Revision of the catalog."""
+    revision: Revision
+    """Of the devices and classes that it is about."""
     made: float
     used: bool = True
 
@@ -73,13 +75,21 @@ class Explanations:
         self._inputs, self._catalog = inputs, inputs.catalog
         self._texts = BoundedMap[Key, _Text](MAX_TEXTS)
         self._work: asyncio.Queue[Work] = asyncio.Queue()
+        self._class_changes = 0
+
+    def classes_changed(self) -> None:
+        self._class_changes += 1
+
+    @property
+    def _revision(self) -> Revision:
+        return self._catalog.revision, self._class_changes
 
     def explain(self, question: Question, done: Done) -> str | None:
         """Return the text, or None if `done` is called once it is known.
 
         If many wait already, an outdated text or none is returned.
         """
-        key = question.demand.signature, frozenset(node.name for node in question.nodes)
+        key = _key(question)
         if known := self._known(key):
             known.used = True
             return known.text
@@ -133,7 +143,7 @@ class Explanations:
         known = self._texts.get(key)
         if known is None or time.monotonic() > known.made + KEPT_S:
             return None
-        return known if known.revision == self._catalog.revision or not known.used else None
+        return known if known.revision == self._revision or not known.used else None
 
     def _case(self, question: Question) -> Case:
         return Case(
@@ -149,8 +159,14 @@ class Explanations:
         )
 
     def _keep(self, key: Key, text: str, used: bool) -> _Text:
-        kept = self._texts[key] = _Text(text, self._catalog.revision, time.monotonic(), used)
+        kept = self._texts[key] = _Text(text, self._revision, time.monotonic(), used)
         return kept
+
+
+def _key(question: Question) -> Key:
+    claims = question.demand.unallocated
+    names = tuple(claim.key for claim in claims) if len(claims) > 1 else ()
+    return question.demand.signature, frozenset(node.name for node in question.nodes), names
 
 
 DONE = object()

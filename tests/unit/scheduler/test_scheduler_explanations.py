@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.scheduler.claims import explanations
@@ -43,9 +44,10 @@ def question(name: str = "n1", signature: bytes = b"s", *expressions: str) -> Qu
 
 class World:
     def __init__(self, devices: int) -> None:
-        self.catalog, self.ledger = Catalog(), DeviceLedger()
+        self.catalog, self.ledger, self.classes = Catalog(), DeviceLedger(), dict(CLASSES)
         put_devices(self.catalog, "p", devices)
-        self.explanations = Explanations(SearchInputs(self.catalog, self.ledger, CLASSES, CelSelectors(), Gates()))
+        inputs = SearchInputs(self.catalog, self.ledger, self.classes, CelSelectors(), Gates())
+        self.explanations = Explanations(inputs)
         self.done = 0
 
     def explain(self, *args: Any) -> str | None:
@@ -75,6 +77,23 @@ def test_text_is_renewed_when_slices_change() -> None:
     world.explain("n2")
     put_devices(world.catalog, "q", 1)
     assert "of 3 devices" in str(world.explain("n2"))
+
+
+def test_text_is_renewed_when_classes_change() -> None:
+    world = World(2)
+    wrong = {"selectors": [{"cel": {"expression": 'device.driver == "other"'}}]}
+    assert "its node does not fit" in str(world.explain("n2"))
+    world.classes["gpu"] = class_of({"metadata": {"name": "gpu"}, "spec": wrong})
+    world.explanations.classes_changed()
+    assert "selector #0 of class gpu is false" in str(world.explain("n2"))
+
+
+def test_text_about_several_claims_names_those_of_the_pod() -> None:
+    world, (claim,) = World(1), question().demand.unallocated
+    for pod in "ab":
+        claims = tuple(msgspec.structs.replace(claim, key=f"{pod}/{entry}") for entry in "xy")
+        asked = question()._replace(demand=Demand(unallocated=claims, signature=b"s"))
+        assert f"request gpu of claim {pod}/y: of 1 devices" in str(world.explanations.explain(asked, world._done))
 
 
 async def test_many_devices_are_explained_in_the_background_even_if_slices_keep_changing() -> None:
