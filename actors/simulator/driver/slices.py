@@ -95,6 +95,8 @@ class Publisher:
         self._say = say
         self._devices: list[CardDevice] = []
         self._generation = 1
+        self._accepted: dict[str, tuple[Object, Object]] = {}
+        """Specs that we wrote and that the API answered, by slice: it writes quantities and times in its own way."""
         self._dirty = asyncio.Event()
         mine = f"spec.nodeName={options.node},spec.driver={options.driver}"
         self._informer = Informer(client, RESOURCESLICES, InformerOptions(field_selector=mine), self)
@@ -146,11 +148,16 @@ class Publisher:
         actual = dict(self._informer.items)
         self._generation = max([self._generation, *(_generation(item) for item in actual.values())])
         desired = self._desired()
-        if any(_differs(actual.get(name), obj) for name, obj in desired.items()) or actual.keys() - desired.keys():
+        if actual.keys() != desired.keys() or any(map(self._differs, actual.values(), map(desired.get, actual))):
             if actual:
                 self._generation += 1  # lets readers distinguish old slices of the pool from new ones
             node = await self._client.get(NODES, self._options.node)
             await self._write(actual, self._desired(str(node["metadata"]["uid"])))
+
+    def _differs(self, actual: Object, desired: Object | None) -> bool:
+        wanted = (desired or {}).get("spec")
+        sent, answered = self._accepted.get(actual["metadata"]["name"], (wanted, wanted))
+        return bool(actual.get("spec") != (answered if sent == wanted else wanted))
 
     def _desired(self, node_uid: str = "") -> dict[str, Object]:
         specs = slice_specs(self._options, self._devices, self._generation)
@@ -162,11 +169,13 @@ class Publisher:
         for name, obj in desired.items():
             if name in actual:
                 obj["metadata"]["resourceVersion"] = actual[name]["metadata"]["resourceVersion"]
-                written[name] = _version(await self._client.update(RESOURCESLICES, obj))
+                answer = await self._client.update(RESOURCESLICES, obj)
             else:
-                written[name] = _version(await self._client.create(RESOURCESLICES, obj))
+                answer = await self._client.create(RESOURCESLICES, obj)
+            written[name], self._accepted[name] = _version(answer), (obj["spec"], answer["spec"])
         for name in actual.keys() - desired.keys():
             await self._client.delete(RESOURCESLICES, name)
+            self._accepted.pop(name, None)
         if not await self._is_shown(written):
             self._dirty.set()
         self._say(f"published {len(self._devices)} devices in {len(desired)} slices of pool {self._options.node}")
@@ -191,7 +200,3 @@ def _version(item: Object) -> str:
 
 def _generation(item: Object) -> int:
     return int(((item.get("spec") or {}).get("pool") or {}).get("generation") or 0)
-
-
-def _differs(actual: Object | None, desired: Object) -> bool:
-    return actual is None or actual.get("spec") != desired["spec"]

@@ -1,6 +1,7 @@
 """The example driver's pure parts: its slices, its script, its health, its way to the API."""
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -13,20 +14,22 @@ from hypothesis import strategies as st
 from actors.simulator.driver import slices as slices_module
 from actors.simulator.driver.claims import Claims, _parameters
 from actors.simulator.driver.health import HealthBoard, ReportedHealth, parse_health
-from actors.simulator.driver.options import DriverOptions
+from actors.simulator.driver.options import CardDevice, DriverOptions
 from actors.simulator.driver.process import attacher
 from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DeviceSpec, DriverScript, DriverStep
 from actors.simulator.driver.server import DriverServer, answer_for
 from actors.simulator.driver.slices import Publisher, slice_specs
 from actors.simulator.engine.faults import Faults
 from actors.simulator.engine.files import HealthFileInvalid
-from protocols.kinds.table import NODES, RESOURCECLAIMS, RESOURCESLICES
+from protocols.kinds.table import NODES, RESOURCECLAIMS, RESOURCESLICES, Resource
+from protocols.kube.meta import Object
 from protocols.kube.quantity import parse_quantity
 from protocols.process.scripts import CallFault, ScriptInvalid, Seconds, parse_script
 from protocols.process.tasks import awaited, cancel
 from protocols.wire.plugins import WATCH_DEVICES_STATUS
 from tests.support.dra_rows import created, row
 from tests.support.memory_api import MemoryApi, RestoredApi, conflict
+from tests.support.scheduler_life import heard
 from tests.support.waiting import until_async
 
 OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
@@ -209,6 +212,30 @@ async def test_slices_that_a_restored_backup_lacks_are_published_again(monkeypat
     await until_async("the slices are back", lambda: api.objects[RESOURCESLICES.plural])
     await cancel(task)
     assert api.lost
+
+
+class CanonicalApi(MemoryApi):
+    """Writes a quantity as the API does."""
+
+    def _store(self, resource: Resource, obj: Object) -> Object:
+        return super()._store(resource, json.loads(json.dumps(obj).replace('"1024Mi"', '"1Gi"')))
+
+
+async def test_slices_are_written_once_however_the_api_writes_their_quantities() -> None:
+    api = CanonicalApi()
+    api.put(NODES, {"metadata": {"name": "n1"}})
+    listed = (DeviceSpec(name="a", capacity={"memory": {"value": "1024Mi"}}),)
+    publisher = Publisher(replace(OPTIONS, listed=listed), cast("Any", api), lambda line: None)
+    publisher.offer([CardDevice("a", 0)])
+    task = awaited(publisher.run())
+    for writes in (1, 2):
+        await until_async("written", lambda writes=writes: api.writes == writes)  # type: ignore[misc]  # called at once
+        await heard()
+        assert api.writes == writes
+        (obj,) = api.objects[RESOURCESLICES.plural].values()
+        assert obj["spec"]["devices"] == [{"name": "a", "capacity": {"memory": {"value": "1Gi"}}}]
+        api.put(RESOURCESLICES, {**obj, "spec": {**obj["spec"], "devices": []}})
+    await cancel(task)
 
 
 async def test_change_while_a_report_is_sent_is_in_the_next_one_at_once() -> None:
