@@ -12,7 +12,7 @@ from protocols.kinds.table import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCESLI
 from protocols.kube.meta import condition, meta
 from protocols.messages.trace import SpanBatch, SpanQuery
 from protocols.trace import RECORDER
-from tests.support.memory_api import MemoryApi, away
+from tests.support.memory_api import MemoryApi, away, conflict
 from tests.support.scheduler_life import (
     Life,
     devices,
@@ -49,6 +49,19 @@ def steps(uid: str, name: str) -> list[dict[str, str]]:
 def preemptions(uid: str) -> list[tuple[str | None, str | None]]:
     """Return nodes and victims of the preemptions in a pod's trace."""
     return [(step.get("node"), step.get("victims")) for step in steps(uid, "preempt")]
+
+
+async def test_victim_whose_condition_meets_a_conflict_is_evicted_later() -> None:
+    api = MemoryApi()
+    put_node(api, "n1", pods=1)
+    running(api, "low", "n1", priority=1)
+    faults = [conflict()]
+    api.fault = lambda verb, resource, name: faults.pop() if faults and name == "low" else None
+    async with asyncio.timeout(60), Life(api):
+        put_pod(api, "high", priority=2)
+        await until("low goes", lambda: leaving(api) == ["low"])
+        gone(api, "low")
+        await until("high is bound", lambda: node_of(api, "high"))
 
 
 async def test_pod_of_lower_priority_makes_room() -> None:
