@@ -73,14 +73,13 @@ class ClaimWriter:
         await self._verify(pod, tuple(written))
 
     async def make(self, pod: views.Pod, assignment: Assignment, extended: ExtendedClaim) -> Assignment:
-        """Create the claim for a pod's extended resources. After an error the next attempt finds it, if it exists."""
-        try:
-            body = extended.as_object(pod)
-            claim = cast("views.ResourceClaim", await self._client.create(RESOURCECLAIMS, body, namespace_of(pod)))
-            await self._store.wait_created(claim, WATCH_TIMEOUT_S)
-        except Exception:
-            self._ledger.release(assignment.uid)
-            raise
+        """Create the claim for a pod's extended resources. After an error the next attempt finds it, if it exists.
+
+        The caller then ends the reservations. Raises ApiError, ApiAway or TimeoutError.
+        """
+        body = extended.as_object(pod)
+        claim = cast("views.ResourceClaim", await self._client.create(RESOURCECLAIMS, body, namespace_of(pod)))
+        await self._store.wait_created(claim, WATCH_TIMEOUT_S)
         self._ledger.transfer(assignment.uid, uid_of(claim))
         return Assignment(key_of(claim), uid_of(claim), assignment.allocation)
 

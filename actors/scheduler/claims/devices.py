@@ -239,7 +239,11 @@ class DynamicResources:
         if last is None or last.extended is None:
             await self.writer.assign(pod, assignments)
             return assignments
-        assignment = await self.writer.make(pod, last, last.extended)
+        try:
+            assignment = await self.writer.make(pod, last, last.extended)
+        except Exception:
+            self.withdraw(assignments)
+            raise
         written = (*assignments[:-1], assignment)
         await self.writer.assign(pod, written)
         await self.writer.set_pod_status(pod, last.extended, assignment.key)

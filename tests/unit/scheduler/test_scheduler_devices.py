@@ -160,6 +160,22 @@ async def test_a_patched_capacity_decides() -> None:
             assert held(api, "c") == ["n1/dev-0"]
 
 
+async def test_claim_beside_extended_resources_is_free_again_if_their_claim_cannot_be_created() -> None:
+    async with playing() as api:
+        put_node(api, "n1")
+        put_slice(api, "n1", *devices(2))
+        put_extended_class(api)
+        put_claim(api, "c")
+        put_pod(api, "p", "c", containers=asking())
+        faults = [away()]
+        api.fault = lambda verb, resource, name: (
+            faults.pop() if faults and (verb, resource) == ("create", RESOURCECLAIMS) else None
+        )
+        async with Life(api):
+            await until("p bound", lambda: node_of(api, "p"))
+        assert not faults
+
+
 @pytest.mark.scenario("S38")
 async def test_missing_or_faulty_parts_are_named() -> None:
     async with playing() as api:
