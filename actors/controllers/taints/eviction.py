@@ -60,7 +60,7 @@ class EvictionController:
     # what changed
 
     def pod_changed(self, pod: views.Pod) -> None:
-        if runs(pod):
+        if runs(pod) or key_of(pod) in self._pending:
             self._work.put((POD, key_of(pod)))
 
     def pod_gone(self, pod: views.Pod) -> None:

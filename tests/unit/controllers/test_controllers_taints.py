@@ -292,6 +292,17 @@ async def test_selector_matches_named_devices(selector: Any, goes: bool) -> None
         assert world.gone("p") == goes, "also of a device that no slice has any more"
 
 
+async def test_finished_pod_is_not_pending() -> None:
+    async with running_evictor() as world:
+        world.publish(taint())
+        world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 600}])
+        world.pod("p", "c")
+        await world.until("it has a deadline", lambda: world.evictor._pending)
+        pod = world.api.objects["pods"]["ns/p"]
+        world.api.put(PODS, {**pod, "status": {**pod["status"], "phase": "Succeeded"}})
+        await world.until("it has none", lambda: not world.evictor._pending)
+
+
 async def test_evicted_pod_that_a_backup_brings_back_is_evicted_again() -> None:
     async with running_evictor() as world:
         world.publish(taint())
