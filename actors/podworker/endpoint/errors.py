@@ -15,46 +15,39 @@ class EndpointError(NodeplaneError):
     retry_s: ClassVar[int] = 0
     """Value of Retry-After in seconds; 0 if a retry is pointless."""
 
+    def __init_subclass__(
+        cls, *, http: int | None = None, grpc: str | None = None, reason: str = "", retry_s: int = 0
+    ) -> None:
+        super().__init_subclass__(http=http, grpc=grpc)
+        cls.reason, cls.retry_s = reason or cls.reason, retry_s or cls.retry_s
 
-class CallerUnknown(EndpointError, http=401, grpc="UNAUTHENTICATED"):
+
+class CallerUnknown(EndpointError, http=401, grpc="UNAUTHENTICATED", reason="Unauthorized"):
     """Raised when a request has neither a client certificate of this plane nor a valid bearer token."""
 
-    reason: ClassVar[str] = "Unauthorized"
 
-
-class CallerForbidden(EndpointError, http=403, grpc="PERMISSION_DENIED"):
+class CallerForbidden(EndpointError, http=403, grpc="PERMISSION_DENIED", reason="Forbidden"):
     """Raised when the caller has no right to this node's page or stream."""
-
-    reason: ClassVar[str] = "Forbidden"
 
 
 class AccessUndecided(EndpointError):
     """Raised when the API does not answer a review of the caller's rights."""
 
 
-class RequestInvalid(EndpointError, http=400, grpc="INVALID_ARGUMENT"):
+class RequestInvalid(EndpointError, http=400, grpc="INVALID_ARGUMENT", reason="BadRequest"):
     """Raised when a query is malformed, or the container is not yet in the state that the request needs."""
 
-    reason: ClassVar[str] = "BadRequest"
 
-
-class StreamTargetMissing(EndpointError, http=404, grpc="NOT_FOUND"):
+class StreamTargetMissing(EndpointError, http=404, grpc="NOT_FOUND", reason="NotFound"):
     """Raised when this node has no such pod or container, or no such path."""
 
-    reason: ClassVar[str] = "NotFound"
 
-
-class NotSynced(EndpointError, http=503, grpc="UNAVAILABLE"):
+class NotSynced(EndpointError, http=503, grpc="UNAVAILABLE", reason="ServiceUnavailable", retry_s=1):
     """Raised shortly after a start, while the pods of the node are not known; clients retry by themselves."""
 
-    reason: ClassVar[str] = "ServiceUnavailable"
-    retry_s: ClassVar[int] = 1
 
-
-class RuntimeUnavailable(EndpointError, http=503, grpc="UNAVAILABLE"):
+class RuntimeUnavailable(EndpointError, http=503, grpc="UNAVAILABLE", reason="ServiceUnavailable"):
     """Raised when the container runtime does not answer or does not open the stream."""
-
-    reason: ClassVar[str] = "ServiceUnavailable"
 
 
 def status(error: EndpointError) -> dict[str, object]:
