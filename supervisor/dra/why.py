@@ -1,26 +1,86 @@
 """Why a pod waits: its claims, the nodes without room for it, and the rules that reject devices on the others."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from protocols.dra.allocator.claims import Claim, claim_of
-from protocols.dra.allocator.extended import Backing, TooManyRequests, backing
+from protocols.dra.allocator.claims import Claim, Request, claim_of
+from protocols.dra.allocator.extended import Backing, ExtendedClaim, TooManyRequests, backed, backing, extended_claim
 from protocols.dra.allocator.plan import CelSelectors
 from protocols.dra.allocator.types import Node
+from protocols.dra.binding import unmet
 from protocols.dra.diagnosis.diagnose import Diagnosis, RejectionTally
 from protocols.dra.diagnosis.types import Case, DiagnosisReport, Group, Rejection
 from protocols.dra.gates import Gates
-from protocols.dra.pods import device_of, extended_claim_key, results_of
+from protocols.dra.pods import (
+    allocation_of,
+    claim_names,
+    device_of,
+    extended_claim_key,
+    extended_claim_name,
+    results_of,
+)
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import condition, key_of, labels_of, name_of
+from protocols.kube.meta import condition, key_of, labels_of, name_of, namespace_of
+from protocols.scheduling.requests import pod_requests
 from supervisor.base.errors import SupervisorError
-from supervisor.dra.claims import ClaimState, claim_for_extended_resources, named_claims
 from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.snapshot import DeviceSnapshot, snapshot_of
+
+
+class ClaimState(msgspec.Struct, frozen=True):
+    """A claim of a pod that waits."""
+
+    claim: str
+    state: str
+    """`pending`, `allocated`, or why there is none."""
+    devices: tuple[str, ...] = ()
+    waits: tuple[str, ...] = ()
+    """Binding conditions that its devices lack, as `DEVICE CONDITION`."""
+    missing: bool = False
+    """The pod waits for somebody to create the claim."""
+
+
+def named_claims(pod: views.Pod, claims: Mapping[str, views.ResourceClaim]) -> Iterator[ClaimState]:
+    """Yield the state of each claim that the pod's spec and status name; `claims` are those of the API by key."""
+    extended = extended_claim_name(pod)
+    for entry, name in {**claim_names(pod), **({"": extended} if extended else {})}.items():
+        key = f"{namespace_of(pod)}/{name or entry}"
+        if name is None:
+            yield ClaimState(key, "the claim of this entry is not created yet", missing=True)
+        elif name and key not in claims:
+            yield ClaimState(key, "does not exist", missing=True)
+        elif name:
+            devices = tuple(str(device_of(result)) for result in results_of(claims[key]))
+            waits = tuple(" ".join(words) for words in unmet(claims[key]))
+            yield ClaimState(key, "allocated" if allocation_of(claims[key]) else "pending", devices, waits)
+
+
+def claim_for_extended_resources(pod: views.Pod, classes: Backing) -> Claim | None:
+    """Return the claim that the scheduler would create, or None if no class backs a resource of the pod.
+
+    Its requests are named after resources and containers. Raises TooManyRequests.
+    """
+    resources = backed(pod_requests(pod.get("spec") or {}), classes)
+    extended = extended_claim(pod, resources, classes) if resources else None
+    return _readable(extended) if extended is not None and extended.claim.requests else None
+
+
+def _readable(made: ExtendedClaim) -> Claim:
+    names: dict[str, str] = {}
+    for mapping in made.mappings:
+        names.setdefault(mapping.request, f"{mapping.resource} of container {mapping.container}")
+    requests = (_named(request, names.get(request.name, request.name)) for request in made.claim.requests)
+    return msgspec.structs.replace(made.claim, requests=tuple(requests))
+
+
+def _named(request: Request, name: str) -> Request:
+    subrequests = tuple(msgspec.structs.replace(subrequest, name=name) for subrequest in request.subrequests)
+    return msgspec.structs.replace(request, name=name, subrequests=subrequests)
+
 
 NO_REPORT = DiagnosisReport((), ())
 

@@ -10,7 +10,7 @@ from actors.frontdoor import actor as frontdoor_actor
 from actors.pleg.shell import mode_selector
 from actors.podworker.clients import bus as podworker_bus
 from actors.runtime import actor as runtime_actor
-from actors.runtime.server import RuntimeOptions
+from actors.runtime.actor import RuntimeOptions
 from protocols.messages import allocation_history
 from tests.simulation.world.patching import patch
 

@@ -8,7 +8,7 @@ from actors.frontdoor.serving import listener as listener_module
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ListenerOptions, Peer
 from actors.podworker.node import machine as machine_module
 from actors.podworker.node.machine import instance_of
-from actors.runtime import server as runtime_server
+from actors.runtime import actor as runtime_actor
 from actors.runtime.backends import procfs
 from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
@@ -37,7 +37,7 @@ def replace_machine(world: "World", sockets: "Sockets", access: ClientOptions | 
     substitute(machine_module.read_machine, _machine)
     substitute(kubeconfig.client_options, lambda *_: nullcontext(access))
     substitute(listener_module.Listener, lambda options: PublicSocket(options, sockets))
-    patch(runtime_server, "_allow_descriptors", lambda: None)
+    patch(runtime_actor, "_allow_descriptors", lambda: None)
     patch(LauncherHandle, "start", lambda self: None)
     patch(LauncherHandle, "close", lambda self: None)
 

@@ -19,8 +19,7 @@ import pytest
 
 from protocols.wire import cri_pb2 as pb
 from supervisor.cli.main import main
-from supervisor.machine.check import summary
-from supervisor.machine.checks import FAILS, LIMITED, OK, fails, findings
+from supervisor.machine.check import FAILS, LIMITED, OK, fails, findings, summary
 from supervisor.machine.facts import Cgroups, MachineFacts, cgroups, machine, runtimes
 
 GOOD = MachineFacts(

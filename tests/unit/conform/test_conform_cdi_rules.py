@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from supervisor.conform.behaviours.container_edits import _host_faults
-from supervisor.conform.cdi import QUALIFIED, absent, declared
-from supervisor.conform.cdi_rules import faults_of
+from supervisor.conform.cdi import QUALIFIED, absent, declared, faults_of
 
 
 def spec(**edits: Any) -> dict[str, Any]:
