@@ -170,10 +170,12 @@ class Planner:
         candidates: list[Candidate] = []
         offset = self._world.dice.randrange(len(nodes)) if nodes else 0
         budgets: list[DisruptionBudget] | None = None
-        for load in (*nodes[offset:], *nodes[:offset]):
+        for known in (*nodes[offset:], *nodes[:offset]):
             if time.monotonic() > self._end:
                 self._late = True
                 break
+            if (load := self._world.cache.nodes.get(known.view.name)) is None:  # it went during the plan
+                continue
             if self._failed.wants_devices and any(
                 nomination.unresolved for nomination in self._world.ahead(self._view, load.view.name)
             ):
@@ -188,7 +190,7 @@ class Planner:
             candidate = await self._select(load, trial, victims, budgets)
             if candidate is not None:
                 candidates.append(candidate)
-                if len(candidates) >= candidate_count(len(nodes)) and any(not known.violations for known in candidates):
+                if len(candidates) >= candidate_count(len(nodes)) and any(not each.violations for each in candidates):
                     break
         return candidates
 

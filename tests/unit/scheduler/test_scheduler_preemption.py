@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
+from actors.scheduler.preemption.evictor import Evictor
 from protocols.kinds.table import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCESLICES, Resource
 from protocols.kube.meta import condition, meta
 from protocols.messages.trace import SpanBatch, SpanQuery
@@ -461,3 +462,29 @@ async def preempts_the_cheapest(seed: int) -> bool:
 @pytest.mark.parametrize("seeds", [range(at, at + 16) for at in (0, 16)], ids=str)
 async def test_victims_on_small_clusters_are_those_of_trying_everything(seeds: range) -> None:
     assert sum([await preempts_the_cheapest(seed) for seed in seeds]) > 3
+
+
+async def test_nodes_that_go_during_a_plan_are_no_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plan looked for their pods, and blamed the shape of a field."""
+    api = MemoryApi()
+    for number in range(3):
+        put_node(api, f"n{number}", pods=1)
+        running(api, f"low-{number}", f"n{number}", priority=1)
+    budgets = Evictor.budgets
+
+    async def slow(self: Evictor) -> Any:
+        cache = life.scheduler._cache
+        if len(cache.nodes) == 3:
+            for number in (1, 2):
+                api.drop(NODES, f"n{number}")
+            await until("the nodes are gone", lambda: len(cache.nodes) == 1)
+            for number in (1, 2):
+                api.drop(PODS, f"low-{number}", "ns")
+            await until("their pods are gone", lambda: len(cache.placed) == 1)
+        return await budgets(self)
+
+    monkeypatch.setattr(Evictor, "budgets", slow)
+    async with asyncio.timeout(60), Life(api) as life:
+        put_pod(api, "high", priority=2)
+        await until("the last is evicted", lambda: leaving(api) == ["low-0"])
+    assert not [message for _, _, message in life.events.told if "wrong shape" in message]
