@@ -1,12 +1,16 @@
 """Websockets of clients that mask their frames, as RFC 6455 (5.1) demands: aiohttp takes others, too."""
 
+import asyncio
+import contextlib
 from typing import Any
 
-from aiohttp import WebSocketError, WSCloseCode, web
+from aiohttp import WebSocketError, WSCloseCode, WSMsgType, web
 
 LENGTHS = {126: 2, 127: 8}
 """Bytes of an extended length by the length in a frame's second byte."""
 MASKED, LENGTH, KEY = 0x80, 0x7F, 4
+SHORT = 2 + KEY
+"""Bytes of a head without an extended length."""
 
 
 class FrameHeads:
@@ -25,6 +29,12 @@ class FrameHeads:
                 skipped = min(self._left, len(data) - at)
                 self._left -= skipped
                 at += skipped
+                continue
+            if not self._head and len(data) - at >= SHORT and data[at + 1] & LENGTH not in LENGTHS:  # a flood of them
+                if not data[at + 1] & MASKED:
+                    return False
+                self._left = data[at + 1] & LENGTH
+                at += SHORT
                 continue
             self._head.append(data[at])
             at += 1
@@ -61,8 +71,43 @@ class _Checked:
         self._parser.feed_eof()
 
 
+TURN = 128
+"""Messages of a connection in a turn of the event loop, some milliseconds: aiohttp reads 256 KiB at once, which may be
+37,000 messages, and returns them, and answers pings, without a pause."""
+
+
 class MaskedSocket(web.WebSocketResponse):
-    """Closes the connection with 1002 at the first frame that is not masked."""
+    """Closes the connection with 1002 at the first frame that is not masked; shares the event loop with others."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(autoping=False, **options)
+        self._received = 0
+
+    async def receive(self, timeout: float | None = None) -> Any:
+        """Return the next message; pings are answered. Raises ConnectionError."""
+        while True:
+            self._received += 1
+            if self._received % TURN == 0:
+                await self._let_others_run()
+            message = await super().receive(timeout)
+            if message.type is WSMsgType.PING:
+                await self.pong(message.data)
+            elif message.type is not WSMsgType.PONG:
+                return message
+
+    async def _let_others_run(self) -> None:
+        """Pass one turn without reading: else each turn would bring more messages than are taken."""
+        request: Any = self._req
+        transport = request.transport
+        if transport is None:
+            return
+        transport.pause_reading()
+        try:
+            await asyncio.sleep(0)
+        finally:
+            if not request.protocol._reading_paused:  # by aiohttp, while much waits to be taken
+                with contextlib.suppress(RuntimeError):  # it is being closed
+                    transport.resume_reading()
 
     def _post_start(self, request: web.BaseRequest, *rest: Any) -> None:
         handler: Any = request.protocol

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.streams.accepting import accept_websocket
-from protocols.streams.masked import FrameHeads
+from protocols.streams.masked import TURN, FrameHeads
 
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -84,3 +84,40 @@ async def test_connection_ends_with_1002_at_a_frame_without_a_mask_and_lives_wit
                     found = (found + await reader.readexactly(1))[1:]
             assert found == answer
             writer.close()
+
+
+@pytest.mark.parametrize("small", [frame(b""), frame(b"x"), b"\x89\x80\0\0\0\0", b"\x8a\x80\0\0\0\0"])
+async def test_many_small_messages_leave_turns_to_others(small: bytes) -> None:
+    """Data, empty messages, pings and pongs: whatever comes at once, others run after each TURN of them."""
+    count, turns, taken = 50 * TURN, list[int](), 0
+    done = asyncio.Event()
+
+    async def sink(request: web.Request) -> web.WebSocketResponse:
+        nonlocal taken
+        socket = await accept_websocket(request, "")
+        other = asyncio.create_task(ticking())
+        async for message in socket:
+            taken += 1
+            if message.data == b"end":
+                break
+        other.cancel()
+        done.set()
+        return socket
+
+    async def ticking() -> None:
+        while True:
+            turns.append(taken)
+            await asyncio.sleep(0)
+
+    app = web.Application()
+    app.router.add_get("/", sink)
+    async with TestServer(app) as server:
+        reader, writer = await asyncio.open_connection(server.host, server.port)
+        writer.write(HANDSHAKE + small * count + frame(b"end"))
+        reading = asyncio.create_task(reader.read(1 << 20))
+        async with asyncio.timeout(60):
+            await done.wait()
+        assert len(turns) > 40
+        assert max(after - before for before, after in itertools.pairwise(turns)) <= TURN
+        reading.cancel()
+        writer.close()
