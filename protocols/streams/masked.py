@@ -1,10 +1,10 @@
 """Websockets of clients that mask their frames, as RFC 6455 (5.1) demands: aiohttp takes others, too."""
 
-import asyncio
-import contextlib
 from typing import Any
 
-from aiohttp import WebSocketError, WSCloseCode, WSMsgType, web
+from aiohttp import WebSocketError, WSCloseCode, web
+
+from protocols.streams.turns import SharedTurns
 
 LENGTHS = {126: 2, 127: 8}
 """Bytes of an extended length by the length in a frame's second byte."""
@@ -71,43 +71,11 @@ class _Checked:
         self._parser.feed_eof()
 
 
-TURN = 128
-"""Messages of a connection in a turn of the event loop, some milliseconds: aiohttp reads 256 KiB at once, which may be
-37,000 messages, and returns them, and answers pings, without a pause."""
+class MaskedSocket(SharedTurns, web.WebSocketResponse):
+    """Closes the connection with 1002 at the first frame that is not masked."""
 
-
-class MaskedSocket(web.WebSocketResponse):
-    """Closes the connection with 1002 at the first frame that is not masked; shares the event loop with others."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(autoping=False, **options)
-        self._received = 0
-
-    async def receive(self, timeout: float | None = None) -> Any:
-        """Return the next message; pings are answered. Raises ConnectionError."""
-        while True:
-            self._received += 1
-            if self._received % TURN == 0:
-                await self._let_others_run()
-            message = await super().receive(timeout)
-            if message.type is WSMsgType.PING:
-                await self.pong(message.data)
-            elif message.type is not WSMsgType.PONG:
-                return message
-
-    async def _let_others_run(self) -> None:
-        """Pass one turn without reading: else each turn would bring more messages than are taken."""
-        request: Any = self._req
-        transport = request.transport
-        if transport is None:
-            return
-        transport.pause_reading()
-        try:
-            await asyncio.sleep(0)
-        finally:
-            if not request.protocol._reading_paused:  # by aiohttp, while much waits to be taken
-                with contextlib.suppress(RuntimeError):  # it is being closed
-                    transport.resume_reading()
+    def _connection(self) -> Any:
+        return None if self._req is None else self._req.protocol
 
     def _post_start(self, request: web.BaseRequest, *rest: Any) -> None:
         handler: Any = request.protocol

@@ -35,6 +35,7 @@ from protocols.streams.connections import FORWARD, Socket, Spdy, join, no_redire
 from protocols.streams.port_channels import PortsInvalid, ports_of
 from protocols.streams.spdy_channels import SpdyCommand
 from protocols.streams.spdy_dial import DialedWire, NotUpgraded, Upgrade, dial
+from protocols.streams.turns import DialedSocket
 
 CONNECT_S = 10.0
 CLOSE_S = 2.0
@@ -85,7 +86,9 @@ def _channels(options: ExecOptions) -> set[int]:
 async def _websocket(url: str, protocols: tuple[str, ...]) -> AsyncIterator[Socket]:
     """Raises RuntimeUnavailable."""
     limit = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-    async with aiohttp.ClientSession(timeout=limit, trace_configs=[no_redirects()]) as session:
+    async with aiohttp.ClientSession(
+        timeout=limit, trace_configs=[no_redirects()], ws_response_class=DialedSocket
+    ) as session:
         closing = aiohttp.ClientWSTimeout(ws_close=CLOSE_S)
         try:
             runtime = await session.ws_connect(url, protocols=protocols, max_msg_size=LARGEST_MESSAGE, timeout=closing)

@@ -5,13 +5,14 @@ import itertools
 import struct
 
 import pytest
-from aiohttp import web
+from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.streams.accepting import accept_websocket
-from protocols.streams.masked import TURN, FrameHeads
+from protocols.streams.masked import FrameHeads
+from protocols.streams.turns import TURN, DialedSocket
 
 HANDSHAKE = (
     b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -121,3 +122,40 @@ async def test_many_small_messages_leave_turns_to_others(small: bytes) -> None:
         assert max(after - before for before, after in itertools.pairwise(turns)) <= TURN
         reading.cancel()
         writer.close()
+
+
+@pytest.mark.parametrize("small", [b"\x82\0", b"\x82\x01x", b"\x89\0"])
+async def test_many_small_messages_of_a_dialed_peer_leave_turns_to_others(small: bytes) -> None:
+    """A node or runtime may send them, too."""
+    count, turns, taken = 50 * TURN, list[int](), 0
+
+    async def flood(request: web.Request) -> web.WebSocketResponse:
+        socket = web.WebSocketResponse(compress=False)
+        await socket.prepare(request)
+        assert request.transport is not None
+        request.transport.write(small * count + b"\x82\x03end")
+        async for _ in socket:
+            pass
+        return socket
+
+    async def ticking() -> None:
+        while True:
+            turns.append(taken)
+            await asyncio.sleep(0)
+
+    app = web.Application()
+    app.router.add_get("/", flood)
+    async with (
+        TestServer(app) as server,
+        ClientSession(ws_response_class=DialedSocket) as session,
+        session.ws_connect(server.make_url("/")) as socket,
+    ):
+        other = asyncio.create_task(ticking())
+        async with asyncio.timeout(60):
+            async for message in socket:
+                taken += 1
+                if message.data == b"end":
+                    break
+        other.cancel()
+    assert len(turns) > 40
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= TURN

@@ -26,6 +26,7 @@ from protocols.streams.accepting import keep_alive
 from protocols.streams.channels import LARGEST_MESSAGE
 from protocols.streams.connections import no_redirects
 from protocols.streams.spdy_dial import DialedWire, Upgrade, dial
+from protocols.streams.turns import DialedSocket
 
 CONNECT_S = 5.0
 HEADERS_S = 30.0
@@ -60,6 +61,7 @@ def forwarding_session() -> aiohttp.ClientSession:
         connector=aiohttp.TCPConnector(limit=0, force_close=True),
         auto_decompress=False,
         cookie_jar=aiohttp.DummyCookieJar(),
+        ws_response_class=DialedSocket,
         trace_configs=[no_redirects()],
     )
     send_once(session)
