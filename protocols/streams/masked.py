@@ -74,11 +74,14 @@ class _Checked:
 class MaskedSocket(SharedTurns, web.WebSocketResponse):
     """Closes the connection with 1002 at the first frame that is not masked."""
 
+    _handler: Any = None
+
     def _connection(self) -> Any:
-        return None if self._req is None else self._req.protocol
+        return self._handler
 
     def _post_start(self, request: web.BaseRequest, *rest: Any) -> None:
         handler: Any = request.protocol
+        self._handler = handler
         early, handler._message_tail = handler._message_tail, b""  # sent before the answer to the handshake
         super()._post_start(request, *rest)
         handler._payload_parser = checked = _Checked(handler._payload_parser, self._reader)

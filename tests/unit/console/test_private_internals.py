@@ -12,6 +12,7 @@ import pytest
 from _pytest.runner import runtestprotocol
 from aiohttp import web, web_protocol
 from aiohttp.abc import AbstractStreamWriter
+from aiohttp.base_protocol import BaseProtocol
 from aiohttp.http import RawRequestMessage
 from textual.drivers.web_driver import WebDriver
 from urllib3.connection import HTTPConnection, HTTPSConnection
@@ -28,6 +29,7 @@ INTERNALS = {
     "protocols/process/sessions.py": {"_retry_connection"},
     "protocols/serving/connection.py": {"_messages", "_upgraded"},
     "protocols/streams/masked.py": {"_message_tail", "_payload_parser", "_post_start", "_reader"},
+    "protocols/streams/turns.py": {"_autoping", "_conn", "_reading_paused"},
     "supervisor/cli/flags.py": {"_SubParsersAction", "_actions", "_choices_actions", "_option_string_actions"},
 }
 """Names by the only file that may use them. `_Compress` is a name of the type checker's alone."""
@@ -64,7 +66,7 @@ def foreign(path: Path) -> set[str]:
 def test_each_internal_is_used_by_its_module_only() -> None:
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "_pb2" not in path.name]
     found = {str(path.relative_to(ROOT)): foreign(path) for path in files if SUSPECT.search(text(path))}
-    overridden = {"_new_conn", "_post_start"}  # defined by us, since the library calls them
+    overridden = {"_autoping", "_new_conn", "_post_start"}  # defined by us, since the library reads or calls them
     assert {file: names for file, names in found.items() if names} == {
         file: names - overridden for file, names in INTERNALS.items() if names - overridden
     }
@@ -88,6 +90,12 @@ def test_aiohttp_request_handler_has(name: str) -> None:
 def test_aiohttp_websocket_response_has_post_start_and_reader() -> None:
     assert callable(web.WebSocketResponse._post_start)
     assert hasattr(web.WebSocketResponse(), "_reader")
+
+
+def test_aiohttp_websockets_have_autoping_and_connection() -> None:
+    assert web.WebSocketResponse(autoping=False)._autoping is False
+    assert {"_autoping", "_conn"} <= set(aiohttp.ClientWebSocketResponse.__init__.__code__.co_names)
+    assert "_reading_paused" in BaseProtocol.__slots__
 
 
 def test_aiohttp_writer_has_output_size() -> None:
