@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from actors.podworker.pods.containers import killer as killer_module
 from actors.podworker.pods.containers.killer import LEAST_GRACE_S, Killer
 from protocols.kinds import views
 from protocols.lifecycle.pods.probes import ProbeVerdict
@@ -210,3 +211,23 @@ async def test_worker_changed_image_replaces_container_that_exits_cleanly(tmp_pa
         assert scene.shown("a")["lastState"]["terminated"]["exitCode"] == 0
         assert {status["phase"] for status in scene.fake.statuses.history} <= {"Pending", "Running"}
         assert scene.fake.runtime.most_running == {"a": 1}
+
+
+async def test_pre_stop_hook_calls_the_pod_although_pleg_does_not_know_it_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it calls that port of the node, where another program may listen."""
+    called = list[str]()
+
+    async def run_hook(deps: object, container: object, hook: object, id: str, ip: str, timeout: float) -> None:
+        called.append(ip)
+
+    monkeypatch.setattr(killer_module, "run_hook", run_hook)
+    fake, ended = FakeDependencies(tmp_path), asyncio.Event()
+    killer = Killer(fake.deps, lambda id, good: ended.set())
+    hooked = container("a", lifecycle={"preStop": {"httpGet": {"port": 8080}}})
+    spec = read_pod(pod(hooked, status={"podIP": "10.1.2.3"}))
+    killer.stop(spec, Kill("c1", "a", "Stopping container a"), 30)
+    await until_async("the hook", lambda: called)
+    killer.cancel()
+    assert called == ["10.1.2.3"]

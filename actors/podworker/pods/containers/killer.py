@@ -122,8 +122,9 @@ class Killer:
 
     async def _pre_stop(self, spec: PodSpec, container: ContainerSpec, container_id: str, until: float) -> None:
         hook = hook_of(container, PRE_STOP) or {}
-        status = self._deps.pleg.known(spec.uid)
-        ip = status.ips[0] if status is not None and status.ips else self._deps.node_info.host_ip
+        status = self._deps.pleg.known(spec.uid)  # none in the first moments of a pleg that was restarted
+        shown = str((spec.raw.get("status") or {}).get("podIP") or self._deps.node_info.host_ip)
+        ip = status.ips[0] if status is not None and status.ips else shown
         try:
             with span(spec.uid, "preStop hook", container=container.name):
                 await run_hook(self._deps, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
