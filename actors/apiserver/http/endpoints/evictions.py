@@ -103,8 +103,9 @@ class Evicting:
             return pod
 
         if not options.dry_run:
-            await self._path.change(Change(target, request.user), mark_evicted)
-            options = replace(options, version=None)  # the condition changed it
+            marked = await self._path.change(Change(target, request.user), mark_evicted)
+            if options.version is not None:
+                options = replace(options, version=str(marked.stored.rv))  # the condition changed it
         change = Change(target, request.user, WriteOptions(dry_run=options.dry_run))
         await self._path.change(change, partial(deleted, target, options))
 
