@@ -39,10 +39,12 @@ class Demux:
         if at < 0 or not key.startswith(self._prefixes[at]):
             return None
         rest = key[len(self._prefixes[at]) :].decode(errors="replace")
-        # Snapshots mark history with this prefix; no object's name can begin with it.
-        if not rest or rest.startswith(HISTORY_MARK):
-            return None
-        return self._caches[at], rest
+        return (self._caches[at], rest) if names_object(rest) else None
+
+
+def names_object(rest: str) -> bool:
+    """Return True for the key of an object below its resource's prefix; snapshots mark history with what none has."""
+    return bool(rest) and not rest.startswith(HISTORY_MARK)
 
 
 class UnclaimedObjects:

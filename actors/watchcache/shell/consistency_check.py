@@ -9,7 +9,7 @@ from typing import Protocol
 
 from actors.watchcache.cache.history_check import HistoryLost
 from actors.watchcache.cache.resource_cache import ResourceCache
-from actors.watchcache.cache.store_state import StoreState
+from actors.watchcache.cache.store_state import StoreState, names_object
 from protocols.etcd.errors import EtcdError, FutureRevision
 from protocols.etcd.types import Ranged, prefix_end
 from protocols.wire import etcd_pb2 as pb
@@ -88,5 +88,5 @@ class ConsistencyCheck:
             page = await self._client.ranged(request)
             stored.update({kv.key[len(prefix) :].decode(errors="replace"): kv.mod_revision for kv in page.kvs})
             if not page.more:
-                return {key for key, _ in held.items() ^ stored.items()}
+                return {key for key, _ in held.items() ^ stored.items() if names_object(key)}
             start = page.kvs[-1].key + b"\0"

@@ -58,3 +58,10 @@ def test_check_store_away_is_an_error() -> None:
     store = Store(2)
     store.away = True
     assert outcome(store) == (ERROR, {ERROR: 1})
+
+
+def test_check_keys_that_name_no_object_are_no_difference() -> None:
+    """Nothing but a restart of the watch cache would follow, again and again."""
+    store = Store(2)
+    store.kvs = [KeyValue(PODS, b"x", 9, 9, 1), KeyValue(PODS + b"@floor", b"x", 8, 8, 1), *store.kvs]
+    assert outcome(store) == (SUCCESS, {SUCCESS: 1})
