@@ -25,7 +25,7 @@ from actors.apiserver.writes.path.binding import bind
 from actors.apiserver.writes.path.steps import WritePath
 from actors.apiserver.writes.update import replace_mutation
 from protocols.kube.meta import Object
-from protocols.kube.objects import fresh_copy
+from protocols.kube.objects import at, fresh_copy
 
 USER, NODE = User("ann"), User("system:node:n1", ("system:nodes",))
 MAPS, PODS, CLAIMS = TABLE.of("configmaps"), TABLE.of("pods"), TABLE.of("resourceclaims")
@@ -188,6 +188,54 @@ async def test_write_of_no_revision_outlasts_many_that_were_faster(monkeypatch: 
     mutation = replace_mutation(change.target, config("new"), stored_owners)
     written = await path(monkeypatch, Contended(replica)).change(change, mutation)
     assert written.stored.rv == 200
+
+
+class Ledger:
+    """Quotas that count what they are charged."""
+
+    def __init__(self) -> None:
+        self.charges = list[tuple[object, ...]]()
+
+    def counts_updates(self, target: Target) -> bool:
+        return True
+
+    async def charge(self, target: Target, obj: Object, old: Object, *, dry_run: bool) -> None:
+        self.charges.append((at(old, "spec", "type"), at(obj, "spec", "type")))
+
+
+async def test_write_that_lost_to_others_is_charged_again_only_if_they_changed_its_growth(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else its own charges, which nobody gives back soon, fill the quota."""
+    row = TABLE.of("services")
+    rows = (service("ClusterIP"), service("ClusterIP"), service("NodePort"))
+    replica = Lagging(row, rows[0])
+    faster = iter(rows[1:])
+
+    class Contended(Store):
+        async def update(self, resource: Any, old: Stored, raw: bytes, held: Mapping[bytes, int]) -> Stored:
+            for obj in faster:
+                raise RevisionConflict(replica.store(obj))
+            return Stored(old.key, 200, raw)
+
+    ledger: Any = Ledger()
+    given = Dependencies(cast(Authorizer, None), lambda name: None, quotas=ledger)
+    monkeypatch.setattr(admission, "RULES", (admission.Quotas,))
+    store = Contended(replica)
+    steps = WritePath(cast(Any, store), cast(Any, store.replicas), Admission(given))
+    target = Target(row, "patch", "ns", "s")
+
+    def mutate(old: Object) -> Object:
+        return {**old, "spec": {**old["spec"], "type": "LoadBalancer"}}
+
+    await steps.change(Change(target, USER), mutate)
+    assert ledger.charges == [("ClusterIP", "LoadBalancer"), ("NodePort", "LoadBalancer")]
+
+
+def service(kind: str) -> Object:
+    metadata = {"name": "s", "namespace": "ns", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}
+    spec = {"type": kind, "ports": [{"port": 80}], "clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"]}
+    return {"kind": "Service", "apiVersion": "v1", "metadata": metadata, "spec": spec}
 
 
 async def test_update_without_a_change_is_not_charged_and_rests_on_the_store(monkeypatch: pytest.MonkeyPatch) -> None:

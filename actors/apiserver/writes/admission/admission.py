@@ -20,6 +20,7 @@ from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rul
 from actors.apiserver.writes.admission.service_accounts import ServiceAccounts
 from actors.apiserver.writes.change import CONNECT, CREATE, DELETE, UPDATE, Change
 from protocols.kinds.served.row import Served
+from protocols.quota.evaluators import evaluator_of
 
 
 class _HookRule(Rule):
@@ -67,7 +68,11 @@ class Quotas(Rule):
 
     async def apply(self, change: Change) -> None:
         assert self.given.quotas is not None
-        await self.given.quotas.charge(change.target, change.sent, change.old, dry_run=change.options.dry_run)
+        usage = evaluator_of(change.target.resource.full_name).usage
+        growth = (usage(change.old) if change.old is not None else None, usage(change.sent))
+        if growth != change.charged:  # else it lost to a write that changed nothing of it
+            await self.given.quotas.charge(change.target, change.sent, change.old, dry_run=change.options.dry_run)
+            change.charged = growth
 
 
 RULES: tuple[type[Rule], ...] = (
