@@ -8,7 +8,7 @@ from actors.scheduler.cycles.failed_attempts import FailedAttempts
 from actors.scheduler.cycles.metrics import SCHEDULED
 from actors.scheduler.cycles.scheduling_cycle import SchedulingDecision
 from actors.scheduler.cycles.shared import Shared
-from actors.scheduler.model.claim_demand import DEVICES, Assignment
+from actors.scheduler.model.claim_demand import DEVICES, Assignment, claim_topic
 from actors.scheduler.model.errors import (
     BindingFailed,
     ClaimChanged,
@@ -74,7 +74,8 @@ class BindingCycle:
         finally:
             if result != "done":
                 self._cache.forget(decision.view.uid)
-                self._queue.changed(ROOM, DEVICES)
+                claims_left = (claim_topic(assignment.key) for assignment in decision.assignments)
+                self._queue.changed(ROOM, DEVICES, *claims_left)
             self._metrics.allocated(result, claims)
         return written
 

@@ -218,6 +218,25 @@ async def test_faulty_patches_are_reported_on_the_patch_and_harm_no_pod() -> Non
             assert "no such key: nope" in told[0][2]
 
 
+async def test_pod_gets_the_shared_claim_that_could_not_be_allocated_for_another() -> None:
+    async with playing() as api:
+        world(api)
+        put_claim(api, "c")
+        put_pod(api, "p", "c")
+        written = api.gates["update", RESOURCECLAIMS.plural, "c"] = asyncio.Event()
+        async with Life(api) as life:
+            ledger, uid = life.scheduler._devices.ledger, meta(the(api, RESOURCECLAIMS, "c"))["uid"]
+            await until("reserved for p", lambda: ledger.is_reserved(uid))
+            put_pod(api, "q", "c")
+            await heard()
+            api.drop(PODS, "p", "ns")
+            await heard()
+            faults = [ApiError(403, {"message": "no", "reason": "Forbidden"})]
+            api.fault = lambda verb, resource, name: faults.pop() if faults and resource is RESOURCECLAIMS else None
+            written.set()
+            await until("q is bound", lambda: node_of(api, "q"))
+
+
 @pytest.mark.scenario("S34")
 async def test_five_pods_share_a_claim() -> None:
     async with playing() as api:
