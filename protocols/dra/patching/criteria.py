@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from protocols.cel.text.source import CompileError, EvaluationError
+from protocols.cel.worker.messages import EvaluationEnded
 from protocols.cel.worker.selections import matches
 from protocols.dra.types import Device, DeviceClass, Filter, Patch
 
@@ -27,6 +28,8 @@ class Faulty(NamedTuple):
     reason: str
     """Reason of the event: CELRuntimeError or CELCompileError."""
     text: str
+    ended: bool = False
+    """The evaluation was ended, as that of a hostile expression or by a busy machine: another one may not be."""
 
 
 Verdict = bool | Faulty
@@ -58,7 +61,7 @@ def judge(driver: str, expression: str, device: Device) -> Verdict:
     try:
         return matches(expression, driver, device)
     except EvaluationError as error:
-        return Faulty("CELRuntimeError", f"runtime error: {error}")
+        return Faulty("CELRuntimeError", f"runtime error: {error}", isinstance(error, EvaluationEnded))
     except CompileError as error:
         text = " ".join(str(error).split()) if expression else UNKNOWN_SELECTOR
         return Faulty("CELCompileError", text)

@@ -54,6 +54,8 @@ class Builder(msgspec.Struct, frozen=True):
     layers: PoolLayers
     faults: PatchFaults
     counts: Counts
+    ended: set[str] = msgspec.field(default_factory=set)
+    """Slices with devices for which an evaluation was ended."""
 
     def devices(
         self, each: Slice, old: tuple[Device, ...], only: set[str] | None, verdicts: Verdicts
@@ -115,6 +117,8 @@ class Builder(msgspec.Struct, frozen=True):
         self.counts.evaluations += 1
         if isinstance(verdict, Faulty):
             self.counts.failures += 1
+            if verdict.ended:
+                self.ended.add(each.name)
             self.faults.add(known.patch, selector, verdict, DeviceId(each.driver, each.pool, device.name))
             return FAULTY
         return YES if verdict else NO

@@ -26,7 +26,7 @@ from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEve
 STRIDE, STRIDE_S = 64, 0.02
 """Slices worked out between two turns of the event loop, and seconds: selectors cost by the device."""
 AGAIN_S = 60.0
-"""Interval of checks for faults that met more devices."""
+"""Interval of checks for faults that met more devices, and of new evaluations where one was ended."""
 T = TypeVar("T")
 
 
@@ -89,11 +89,15 @@ class SliceTracker:
 
     async def run(self) -> None:
         """Rebuild changed slices and notify the listener; faults of patches become events on them."""
+        again = time.monotonic() + AGAIN_S
         while True:
             with suppress(TimeoutError):
-                async with asyncio.timeout(AGAIN_S if self._recorder else None):
+                async with asyncio.timeout(max(0.0, again - time.monotonic())):
                     await self._wake.wait()
             self._wake.clear()
+            if time.monotonic() >= again:
+                again = time.monotonic() + AGAIN_S
+                self.tracker.judge_ended_again()
             while not self.tracker.is_settled:
                 end = time.monotonic() + STRIDE_S
                 if changes := self.tracker.settle(STRIDE, lambda end=end: time.monotonic() > end):  # type: ignore[misc]  # bound at once

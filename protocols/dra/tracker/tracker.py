@@ -94,6 +94,11 @@ class Tracker:
     def drop_class(self, name: str) -> None:
         self._touch(self.inputs.drop_class(name))
 
+    def judge_ended_again(self) -> None:
+        """Mark slices for which the evaluation of a selector was ended; call it now and then."""
+        self._marks |= dict.fromkeys(self.builder.ended & self.published.keys())
+        self.builder.ended.clear()
+
     @property
     def is_settled(self) -> bool:
         return not self._marks and not self._changes

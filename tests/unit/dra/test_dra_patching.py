@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from protocols.cel.worker.messages import EvaluationEnded
+from protocols.cel.worker.selections import evaluated_by
 from protocols.dra.gates import Gates
 from protocols.dra.tracker.faults import AGAIN, SliceChange
 from protocols.dra.tracker.tracker import Tracker
@@ -139,6 +141,27 @@ def test_a_faulty_selector_skips_its_device_and_is_reported_once() -> None:
         report.message == "selector #0: runtime error: no such key: only: device d.example.com/p/x (and 1 more device)"
     )
     assert cluster.tracker.faults.due(1) == []
+
+
+def test_selector_whose_evaluation_was_ended_is_judged_again() -> None:
+    class Busy:
+        is_busy = True
+
+        def result(self, expression: str, driver: str, device: Device) -> bool:
+            if self.is_busy:
+                raise EvaluationEnded("the selector took too long")
+            return True
+
+    busy, cluster = Busy(), Cluster(a_slice("s", device("x")))
+    with evaluated_by(busy):
+        assert cluster.patch("p", {f"{DRV}/a": 1}, selectors=["true"]) == []
+        busy.is_busy = False
+        assert cluster.tracker.settle() == []
+        cluster.tracker.judge_ended_again()
+        cluster.tracker.settle()
+        assert cluster.attrs() == {f"{DRV}/a": 1}
+        cluster.tracker.judge_ended_again()
+        assert cluster.tracker.is_settled
 
 
 def test_growing_faults_are_reported_again_later_and_those_of_a_new_patch_at_once() -> None:
