@@ -278,7 +278,8 @@ class DynamicResources:
             if await self.release_failed(pod, map(key_of, demand.allocated)):
                 return "deallocation of ResourceClaim completed"
             for claim in demand.allocated:
-                if all(consumer.get("uid") == uid_of(pod) for consumer in consumers(claim)):
+                unused = all(consumer.get("uid") == uid_of(pod) for consumer in consumers(claim))
+                if unused and (allocation_of(claim) or {}).get("nodeSelector"):  # others are available everywhere
                     if await self.writer.deallocate(claim, uid_of(pod)):
                         return "deallocation of ResourceClaim completed"
                     break

@@ -34,6 +34,7 @@ from tests.support.scheduler_life import (
     DRIVER,
     GPU,
     Life,
+    allocate,
     asking,
     bound,
     devices,
@@ -235,6 +236,23 @@ async def test_pod_gets_the_shared_claim_that_could_not_be_allocated_for_another
             api.fault = lambda verb, resource, name: faults.pop() if faults and resource is RESOURCECLAIMS else None
             written.set()
             await until("q is bound", lambda: node_of(api, "q"))
+
+
+async def test_allocation_that_is_available_everywhere_stays_if_another_keeps_the_pod_away() -> None:
+    async with playing() as api:
+        world(api)
+        here = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["elsewhere"]}]}]
+        for claim, selector in (("fabric", {}), ("local", {"nodeSelector": {"nodeSelectorTerms": here}})):
+            put_claim(api, claim)
+            allocate(api, claim, "fabric", claim)
+            obj = the(api, RESOURCECLAIMS, claim)
+            allocation = {**obj["status"]["allocation"], **selector}
+            api.put(RESOURCECLAIMS, {**obj, "status": {"allocation": allocation}})
+        put_pod(api, "p", "fabric", "local")
+        async with Life(api):
+            await until("the other one is freed", lambda: not held(api, "local"))
+            await until("p is bound", lambda: node_of(api, "p"))
+        assert held(api, "fabric") == ["fabric/fabric"]
 
 
 @pytest.mark.scenario("S34")
