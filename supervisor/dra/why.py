@@ -24,7 +24,8 @@ from protocols.dra.pods import (
 )
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import condition, key_of, labels_of, name_of, namespace_of
+from protocols.kube.meta import condition, key_of, labels_of, name_of, namespace_of, terminating
+from protocols.kube.pods import node_of
 from protocols.scheduling.requests import pod_requests
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.node_rules import NodeRules
@@ -53,6 +54,8 @@ def named_claims(pod: views.Pod, claims: Mapping[str, views.ResourceClaim]) -> I
             yield ClaimState(key, "the claim of this entry is not created yet", missing=True)
         elif name and key not in claims:
             yield ClaimState(key, "does not exist", missing=True)
+        elif name and terminating(claims[key]) and not node_of(pod):
+            yield ClaimState(key, "is being deleted", missing=True)
         elif name:
             devices = tuple(str(device_of(result)) for result in results_of(claims[key]))
             waits = tuple(" ".join(words) for words in unmet(claims[key]))

@@ -141,6 +141,14 @@ def test_missing_claims_and_bound_pods_are_told_apart() -> None:
     assert lines == ["pod ns/p is bound to node n1", f"claim ns/c: allocated: {DRIVER}/n1/dev-0"]
 
 
+def test_claim_that_is_being_deleted_is_not_said_to_fit() -> None:
+    ending = claim("c")
+    ending["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    found = text(pod_answer(pod("c"), world(ending), GATES))
+    assert "claim ns/c: is being deleted" in found
+    assert "suffice" not in found
+
+
 def test_selector_with_missing_key_names_the_keys_of_the_device() -> None:
     wanted = claim("c", selector=f'device.attributes["{DRIVER}"].modle == "A"')
     answer = pod_answer(pod("c"), world(wanted), GATES)
