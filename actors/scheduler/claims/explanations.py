@@ -38,14 +38,14 @@ KEPT_S = 5.0
 MAX_TEXTS, MAX_WAITING = 64, 8
 
 Key = tuple[bytes, frozenset[str], tuple[str, ...]]
-"""What is asked for, nodes, and claims if there are several: the text tells them apart by their names."""
+"""Signature of the demand, nodes, and claims if there are several: the text names them."""
 Done = Callable[[], None]
 
 
 class _Text(msgspec.Struct):
     text: str
     revision: Revision
-    """Of the devices and classes that it is about."""
+    """Revision of devices and classes when the text was kept."""
     made: float
     used: bool = True
 

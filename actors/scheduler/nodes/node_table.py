@@ -53,7 +53,7 @@ class NodeTable(msgspec.Struct):
     position: int
     """Position in NodeChanges up to which the table is right."""
     revision: Revision
-    """Of the devices, from before the nodes were searched."""
+    """Revision of devices and classes before the nodes were searched."""
     scores: dict[str, int] = msgspec.field(default_factory=dict)
     fits: dict[str, Fit] = msgspec.field(default_factory=dict)
 
