@@ -18,7 +18,7 @@ from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario
 from protocols.dra import attacher
 from protocols.kinds import views
-from protocols.kinds.table import LEASES, NODES, PODS, RESOURCECLAIMS
+from protocols.kinds.table import LEASES, NAMESPACES, NODES, PODS, RESOURCECLAIMS, SERVICEACCOUNTS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, labels_of, version_of
 from protocols.kubeclient.client import ApiClient
@@ -296,10 +296,16 @@ async def test_event_about_a_sidecar_names_it_among_the_init_containers() -> Non
 
 
 class Bound(MemoryApi):
-    """Binds every pod to the one node at once."""
+    """Binds every pod to the one node at once, and has the service account of each namespace."""
+
+    most = 0
+    """Pods of the steady phase that were there at once."""
 
     async def create(self, resource: Any, obj: Object, namespace: str = "", subresource: str = "", **_: Any) -> Object:
         created = await super().create(resource, obj, namespace, subresource)
+        if resource is NAMESPACES:
+            self.put(SERVICEACCOUNTS, {"metadata": {"name": "default", "namespace": obj["metadata"]["name"]}})
+        self.most = max(self.most, sum("/steady-" in key for key in self.objects["pods"]))
         if resource is PODS:
             return self.put(PODS, {**created, "spec": {**created["spec"], "nodeName": "gpu-0"}})
         return created
@@ -338,17 +344,13 @@ async def test_pods_that_follow_each_other_are_never_more_than_asked_for() -> No
         seconds=Seconds(1),
         lives=Seconds(0.02),
     )
-    api, most = Bound(), 0
+    api = Bound()
     async with running(api, nodes=1) as fleet:
         runner = ScenarioRunner(fleet, scenario, RunnerOptions(name="f"), lambda text: None)
-        task = asyncio.create_task(runner.run())
-        while not task.done():
-            most = max(most, sum("/steady-" in key for key in api.objects["pods"]))
-            await asyncio.sleep(0.001)
-        _, steady = await task
+        _, steady = await asyncio.wait_for(runner.run(), 20)
         await runner.clean()
         await until_true(lambda: not fleet.pods.pods)
-    assert most == 2
+    assert api.most == 2
     assert steady.pods == steady.running > 2
     assert not api.objects["pods"]
 
