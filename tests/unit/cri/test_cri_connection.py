@@ -109,6 +109,7 @@ def test_retry_delay_follows_the_kep() -> None:
     assert [retry_delay(n) for n in range(1, 12)] == [0, 1, 2, 4, 8, 16, 32, 64, 60, 60, 60]
 
 
+@pytest.mark.scenario("S1")
 def test_stream_runtime_dead_retries_by_table() -> None:
     connection, now, attempts = EventConnection(), 0.0, []
     for _ in range(11):
