@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import kubernetes
 import pytest
 
 from tests.support.plane import Plane, stop, until
@@ -41,6 +40,8 @@ class Api:
     """Raw requests with a program's file, as the Kubernetes client reads it."""
 
     def __init__(self, config: Path) -> None:
+        import kubernetes  # takes 0.2 s, in every worker that collects this file
+
         self._client = kubernetes.config.new_client_from_config(str(config))  # type: ignore[no-untyped-call]  # it has no types
         self._pool, self._server = self._client.rest_client.pool_manager, self._client.configuration.host
 

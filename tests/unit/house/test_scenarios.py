@@ -5,6 +5,7 @@ A numbered row names at least one test that exists and carries the row's number 
 
 import re
 from collections import defaultdict
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,16 +20,14 @@ QUOTED = re.compile(r'"([^"]+)"')
 IN_A_NAME = re.compile(r"test_(?:[ksa]\d+b?|\d{4,}|trap_\d+)_")
 
 
+@cache
 def markers() -> dict[str, set[str]]:
-    """Return every test's name with its scenario numbers. Each worker reads all files: they are matched, not parsed."""
+    """Return every test's name with its scenario numbers: texts are matched, not parsed."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in (ROOT / "tests").rglob("test_*.py"):
         for decorators, name in TEST.findall(path.read_text()):
             found[name] |= {number for numbers in MARKER.findall(decorators) for number in QUOTED.findall(numbers)}
     return found
-
-
-MARKERS = markers()
 
 
 def named(text: str) -> set[str]:
@@ -40,7 +39,7 @@ def named(text: str) -> set[str]:
 )
 def test_every_test_on_a_page_exists(page: str, least: int) -> None:
     assert len(named(PAGES[page])) >= least
-    assert named(PAGES[page]) - MARKERS.keys() == set()
+    assert named(PAGES[page]) - markers().keys() == set()
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_every_test_on_a_page_exists(page: str, least: int) -> None:
 def test_every_scenario_has_a_row_and_a_test_that_carries_its_number(page: str, numbers: set[str]) -> None:
     rows = [(match[1].split(", "), named(match[0])) for match in ROW.finditer(PAGES[page])]
     assert numbers - {number for row, _ in rows for number in row} == set()
-    missing = [number for row, tests in rows for number in row if not any(number in MARKERS[name] for name in tests)]
+    missing = [number for row, tests in rows for number in row if not any(number in markers()[name] for name in tests)]
     assert missing == []
 
 
@@ -66,4 +65,4 @@ def test_every_trap_has_a_test(page: str, count: int) -> None:
 
 
 def test_numbers_are_in_markers_and_not_in_names() -> None:
-    assert [name for name in MARKERS if IN_A_NAME.match(name)] == []
+    assert [name for name in markers() if IN_A_NAME.match(name)] == []
