@@ -52,7 +52,7 @@ def state_of(plane: Plane, target: str, *flags: str) -> str:
 
 
 def becomes(plane: Plane, target: str, state: str, *flags: str) -> dict[str, Any]:
-    until(f"{target} is {state}", lambda: state_of(plane, target, *flags) == state, 60, every=0.5)
+    until(f"{target} is {state}", lambda: state_of(plane, target, *flags) == state, 60, every=1.0)
     return why(plane, target, *flags)
 
 
@@ -73,7 +73,7 @@ def test_replayed_reason_is_the_live_one(recorded: tuple[Plane, Path]) -> None:
     for name, (state, _) in pods.items():
         becomes(plane, f"pod/{name}", state)
     for name in pods:
-        until("the reason is replayed as it is", partial(replayed, plane, f"pod/{name}", path), every=0.5)
+        until("the reason is replayed as it is", partial(replayed, plane, f"pod/{name}", path), every=1.0)
 
 
 def replayed(plane: Plane, target: str, path: Path) -> str:

@@ -14,6 +14,10 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 LONGEST = 2000
 """Characters of each thing seen."""
+LATE_PART = 0.1
+"""How much longer than it must a wait may last: polls of a long wait come less often."""
+LATEST_S = 0.5
+"""Longest pause between two polls for that."""
 
 _below = ""
 
@@ -47,7 +51,8 @@ def until(
             if answer is not None and good(answer):
                 return answer
             wait.last = answer
-        time.sleep(max(every, min(2 * (time.monotonic() - began), 1.0)))  # kubectl may take a third of a core, not all
+        polled_s = time.monotonic() - began
+        time.sleep(max(wait.pause(every), min(3 * polled_s, 1.0)))  # kubectl may take a fourth of a core, not all
     raise wait.late()
 
 
@@ -72,7 +77,7 @@ async def until_async(
             if good(answer):
                 return answer
             wait.last = answer
-        await asyncio.sleep(every)
+        await asyncio.sleep(wait.pause(every))
     raise wait.late()
 
 
@@ -86,12 +91,17 @@ class _Wait:
 
     def __init__(self, what: str, timeout: float) -> None:
         self._what, self._timeout = what, timeout
-        self._deadline = time.monotonic() + timeout
+        self._began = time.monotonic()
         self.last: object = None
         saw("")
 
     def goes_on(self) -> bool:
-        return time.monotonic() < self._deadline
+        return time.monotonic() < self._began + self._timeout
+
+    def pause(self, every: float) -> float:
+        """Return the seconds up to the next poll: a poll takes the processor from what it waits for."""
+        waited = time.monotonic() - self._began
+        return max(every, min(waited * LATE_PART, LATEST_S))
 
     def failed(self, error: Exception) -> None:
         """Note an error. One of urllib holds its connection, which the collector may find before what closes it."""
