@@ -38,7 +38,7 @@ def test_a_process_that_ignores_sigterm_ends_after_its_grace(plane: Plane) -> No
         plane.pod_ready("stubborn")
         pid, _ = container_of(plane, "stubborn")
         began = time.monotonic()
-        plane.kubectl("delete", "pod", "stubborn")
+        plane.delete("pod", "stubborn")
         assert 1.9 < time.monotonic() - began < 25
         assert not os.path.exists(f"/proc/{pid}")
         until("its end, as it was told", lambda: 137 in exit_codes(witnesses, "stubborn"))
@@ -109,6 +109,6 @@ def test_a_pod_that_succeeded_stays_so_without_its_plugin(plane: Plane) -> None:
         assert plane.get("pod", "done")["status"]["phase"] == "Succeeded"
         time.sleep(0.2)
     assert "done" not in plane.nodeplane("devices"), "it holds no device any more"
-    plane.kubectl("delete", "pod", "done", "--wait=false")
+    plane.delete("pod", "done", wait=False)
     plane.kubectl("patch", "pod", "done", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     until("the pod is gone", lambda: not plane.get("pod", "done"))

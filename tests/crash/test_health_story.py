@@ -94,16 +94,14 @@ def test_an_init_container_shows_its_device_until_it_completes(made: HealthPlane
     made.expect("broken", lambda: device() == {"resourceID": id_, "health": "Unhealthy"})
 
     def reported() -> set[str]:
-        events = json.loads(plane.kubectl("get", "events", "--field-selector=reason=DeviceUnhealthy", "-o", "json"))[
-            "items"
-        ]
+        events = plane.events(reason="DeviceUnhealthy")
         return {event["involvedObject"].get("fieldPath", "") for event in events if id_ in event["message"]}
 
     made.expect("the event", lambda: "spec.initContainers{fetch}" in reported())
     ready.touch()
     made.expect("completed", lambda: init().get("ready") and FIELD not in init())
     made.set_plugin("Healthy", id_)
-    plane.kubectl("delete", "pod", "starts", "--wait=false")
+    plane.delete("pod", "starts", wait=False)
     made.expect("it is gone", lambda: (shown := made.shown()) and "starts" not in shown)
 
 
@@ -150,7 +148,7 @@ def test_what_a_pod_had_is_known_whoever_dies_at_its_end(made: HealthPlane) -> N
         made.kill("apiserver-0")
         made.expect("its end", lambda: plane.get("pod", "brief").get("status", {}).get("phase") == "Failed")
         made.expect("still its device", lambda: set(made.shown().get("brief", {}).values()) == {"Healthy"})
-        plane.kubectl("delete", "pod", "brief", "--wait=false")
+        plane.delete("pod", "brief", wait=False)
         made.expect("it is gone", lambda: (shown := made.shown()) and "brief" not in shown)
         fire.unlink()
 
@@ -250,7 +248,7 @@ def test_claims_of_two_drivers_whoever_dies_at_each_step(made: HealthPlane, two:
     two.say("Healthy")
     shows("Healthy")
     two.silent.fail["unprepare"] = "busy"
-    made.plane.kubectl("delete", "pod", POD, "--wait=false")
+    made.plane.delete("pod", POD, wait=False)
     made.expect("one driver does not let go", lambda: two.asked(two.silent, "unprepare"))
     made.kill(*dice.choice(CRASHES))
     before = two.asked(two.silent, "unprepare")
@@ -293,7 +291,7 @@ def test_a_gate_that_is_off_and_on_again(made: HealthPlane) -> None:
 def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
     """Story 1 of the document: pods with a broken device land on a good one, of a plugin and of a DRA driver."""
     plane = made.plane
-    plane.kubectl("delete", "pod", "waits", "failed", "burnt", "--wait=false")
+    plane.delete("pod", "waits", "failed", "burnt", wait=False)
     health = plane.root / "nic.health"
     driver = made.spawn(
         str(BIN / "nodeplane"), "dra-driver", "--driver", NIC, "--devices", "4", "--health-file", str(health)
@@ -318,5 +316,5 @@ def test_the_device_doctor_of_the_examples(made: HealthPlane) -> None:
     rules = set(plane.kubectl("get", "devicetaintrules", "-o", "name").split())
     assert rules == {f"devicetaintrule.resource.k8s.io/unhealthy.{one.replace('/', '.')}" for one in (nic, port)}
     stop(spawned)
-    plane.kubectl("delete", "pod", "nic-2", "backed-2")
+    plane.delete("pod", "nic-2", "backed-2")
     stop(driver)

@@ -50,7 +50,7 @@ def without_descriptors(plane: Plane, *actors: str) -> Iterator[None]:
 
 def visit(plane: Plane) -> None:
     plane.pod_ready("visitor")
-    plane.kubectl("delete", "pod", "visitor")
+    plane.delete("pod", "visitor")
 
 
 def test_without_a_descriptor_to_spare_nobody_dies(plane: Plane) -> None:

@@ -95,18 +95,17 @@ def play(plane: Plane, script: Path, views: Sequence[str] = ()) -> dict[str, Any
     }
     seen["captured"] = plane.nodeplane("capture", DRIVER)
     assert all(plane.nodeplane(*view.split(), "-o", "json") for view in views)
-    plane.kubectl("delete", "pod", "one", "two", "--now")
-    until("unprepared", lambda: not json.loads(plane.kubectl("get", "resourceclaims", "-o", "json"))["items"])
+    plane.delete("pod", "one", "two", grace_s=1)
+    until("unprepared", lambda: not plane.list("resourceclaim"))
     stop(driver)
     return seen
 
 
 def reasons(plane: Plane) -> set[str]:
-    events = json.loads(plane.kubectl("get", "events", "-o", "json"))["items"]
     return {
         re.sub(r"two-gpu-\w{5}", "CLAIM", event["message"])
-        for event in events
-        if event["reason"] == "FailedPrepareDynamicResources" and "out of luck" in event["message"]
+        for event in plane.events(reason="FailedPrepareDynamicResources")
+        if "out of luck" in event["message"]
     }
 
 

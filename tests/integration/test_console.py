@@ -60,7 +60,11 @@ class Driven:
         await self.pilot.press(*keys)
 
     async def shows(self, *words: str, timeout: float = TIMEOUT_S) -> str:
-        await self.until(lambda: all(word in self.text for word in words), f"{words} in {self.text}", timeout)
+        def found() -> bool:
+            text = self.text
+            return all(word in text for word in words)
+
+        await self.until(found, str(words), timeout)
         return self.text
 
     @property
@@ -324,7 +328,7 @@ async def test_device_page_shows_calls_as_they_happen(plane: Plane, pod: str) ->
         await driven.press("c")
         await driven.until(lambda: "HEALTH" not in driven.text, "the calls alone")
         await driven.shows("default/second a", f"default/{pod} main", "ListAndWatch")
-    plane.kubectl("delete", "pod", "second")
+    plane.delete("pod", "second")
 
 
 async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, pod: str) -> None:

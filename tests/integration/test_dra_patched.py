@@ -90,14 +90,14 @@ def test_only_patched_devices_match(plane: Plane) -> None:
     pod(plane, "second")
     until("the only one is taken", lambda: waits(plane, "second"))
     assert holders(plane) == {"gpu-2": "first"}
-    plane.kubectl("delete", "resourceslicepatch", "gold")
-    plane.kubectl("delete", "pod", "first")
+    plane.delete("resourceslicepatch", "gold")
+    plane.delete("pod", "first")
     patch(plane, "other", "gpu-4")
     plane.pod_ready("second")
     assert holders(plane)["gpu-4"] == "second"
     assert slices(plane) == published, "no slice is ever written"
-    plane.kubectl("delete", "pod", "second")
-    plane.kubectl("delete", "resourceslicepatch", "other")
+    plane.delete("pod", "second")
+    plane.delete("resourceslicepatch", "other")
 
 
 def test_why_names_a_shortage_beside_devices(plane: Plane) -> None:
@@ -105,7 +105,7 @@ def test_why_names_a_shortage_beside_devices(plane: Plane) -> None:
     plane.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "huge"}, "spec": {"containers": [container]}})
     until("it waits", lambda: "1 Insufficient cpu" in waits(plane, "huge"))
     assert "Insufficient cpu: requested 1k, free " in plane.nodeplane("devices", "--why", "huge")
-    plane.kubectl("delete", "pod", "huge")
+    plane.delete("pod", "huge")
 
 
 def kill_scheduler(plane: Plane) -> None:
@@ -133,7 +133,7 @@ def test_a_taint_rule_evicts_the_pod_and_the_next_one_waits(plane: Plane) -> Non
         "1 pod evicted since starting the controller.",
         "1 pod needs to be evicted in 1 namespace.",
     )
-    plane.kubectl("delete", "devicetaintrule", "broken")
+    plane.delete("devicetaintrule", "broken")
     plane.pod_ready("again")
     assert holders(plane)[device] == "again"
 
@@ -160,7 +160,7 @@ def test_an_extended_resource_that_a_class_stands_for(plane: Plane) -> None:
     assert {(one["resourceID"].rpartition("/")[2], one["health"]) for one in entry["resources"]} == {
         (device, "Healthy") for device in mine
     }
-    plane.kubectl("delete", "pod", "classic")
+    plane.delete("pod", "classic")
     until("its claim is gone", lambda: "classic" not in holders(plane).values())
 
 
@@ -206,10 +206,10 @@ def test_pod_waits_for_attachment_through_failure_and_killed_scheduler(plane: Pl
     terms = first["nodeSelector"]["nodeSelectorTerms"]
     assert terms[0]["matchFields"][0]["key"] == "metadata.name"
     text = 'binding failed: reason=AttachFailed, message="no link"'
-    until("reported", lambda: text in plane.kubectl("get", "events", check=False))
+    until("reported", lambda: text in str(plane.events()))
     assert not plane.get("pod", "late")["spec"].get("nodeName")
     late_driver.write_text("")
     kill_scheduler(plane)
     plane.pod_ready("late")
     until("its environment", lambda: "LATE_EXAMPLE_COM_LATE_0=" in plane.kubectl("logs", "late", check=False))
-    plane.kubectl("delete", "pod", "late")
+    plane.delete("pod", "late")

@@ -93,7 +93,7 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
     plane = lab.plane
     plane.apply(EXAMPLE)
     plane.pod_ready("gpu-claim")
-    (claim,) = json.loads(plane.kubectl("get", "resourceclaims", "-o", "json"))["items"]
+    (claim,) = claims(lab)
     (result,) = claim["status"]["allocation"]["devices"]["results"]
     own = f"GPU_EXAMPLE_COM_{result['device'].upper().replace('-', '_')}="
     for word in ('GPU_EXAMPLE_COM_CONFIG={"mode": "shared"}', own):
@@ -109,12 +109,12 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
         [DRIVER, "connected", "v1.DRAPlugin", "v1.DRAResourceHealth", "1"]
     ]
     assert f"{device}  Unhealthy  default/{claim['metadata']['name']}  default/gpu-claim  ECC error" in view
-    until("its event", lambda: "DeviceUnhealthy" in plane.kubectl("get", "events"))  # none of a state that ends at once
+    until("its event", lambda: plane.events(reason="DeviceUnhealthy"))  # none of a state that ends at once
     lab.health.unlink()
     until("healthy again", lambda: lab.health_of("gpu-claim") == well)
     (kept,) = lab.kept()
     assert kept["ClaimUID"] == claim["metadata"]["uid"]
-    plane.kubectl("delete", "pod", "gpu-claim")
+    plane.delete("pod", "gpu-claim")
     until("given back", lambda: lab.kept() is None)
     assert list((plane.root / "cdi").iterdir()) == []
     until("claim gone", lambda: not claims(lab))
@@ -131,7 +131,7 @@ def test_the_example_runs_with_its_device_shows_its_health_and_leaves_nothing(la
 
 
 def claims(lab: Lab) -> list[Any]:
-    return list(json.loads(lab.plane.kubectl("get", "resourceclaims", "-o", "json"))["items"])
+    return lab.plane.list("resourceclaim")
 
 
 def test_a_claim_deleted_under_its_pod_and_a_file_spoiled_under_its_owner(lab: Lab) -> None:
@@ -143,17 +143,16 @@ def test_a_claim_deleted_under_its_pod_and_a_file_spoiled_under_its_owner(lab: L
     until("running", lambda: lab.health_of("again"))
     (claim,) = claims(lab)
     name = claim["metadata"]["name"]
-    plane.kubectl("delete", "resourceclaim", name, "--wait=false")
+    plane.delete("resourceclaim", name, wait=False)
     plane.kubectl("patch", "resourceclaim", name, "--type=merge", "-p", '{"metadata":{"finalizers":null}}', check=False)
     stopped = hit(plane, "devices", number=signal.SIGSTOP)  # it might write the file again
     (plane.root / "kubelet" / "dra_manager_state").write_text("spoiled")
     os.kill(stopped["devices"], signal.SIGKILL)
-    said = until("told", lambda: plane.kubectl("get", "events", "-o", "json", check=False).count("ClaimCheckpoint"))
-    assert said
+    until("told", lambda: "ClaimCheckpoint" in str(plane.events()))
     restarts = until("restarted", lambda: main_status(plane.get("pod", "again")).get("restartCount"))
     assert restarts
     until("environment", lambda: "GPU_EXAMPLE_COM_GPU" in plane.kubectl("logs", "again", check=False))
-    plane.kubectl("delete", "pod", "again")
+    plane.delete("pod", "again")
     until("given back", lambda: lab.kept() is None)
     assert list((plane.root / "cdi").iterdir()) == []
 
@@ -222,16 +221,16 @@ def test_pods_share_a_device_until_its_capacity_is_consumed(lab: Lab, shared_dri
             "unhealthy", partial(lab.health_of, name), good=lambda found: [e["health"] for e in found] == ["Unhealthy"]
         )
     plane.apply(share_of("late"))
-    until("late waits", lambda: "cannot allocate all claims" in plane.kubectl("get", "pod", "late", "-o", "yaml"))
+    until("late waits", lambda: "cannot allocate all claims" in str(plane.get("pod", "late")))
     devices = {"filter": {"driver": SHARED}, "capacity": {f"{SHARED}/memory": {"value": "8Gi"}}}
     kind = {"apiVersion": "resource.k8s.io/v1alpha3", "kind": "ResourceSlicePatch"}
     plane.apply({**kind, "metadata": {"name": "less"}, "spec": {"devices": devices}})
-    until("event", lambda: "DeviceCapacityExceeded" in plane.kubectl("get", "events", "-o", "yaml"))
-    plane.kubectl("delete", "resourceslicepatch", "less")
-    plane.kubectl("delete", "pod", "half")
+    until("event", lambda: "DeviceCapacityExceeded" in str(plane.events()))
+    plane.delete("resourceslicepatch", "less")
+    plane.delete("pod", "half")
     plane.pod_ready("late")
     assert ids["other"] in asyncio.run(shares_by_pod(lab)).values()
-    plane.kubectl("delete", "pod", "other", "late")
+    plane.delete("pod", "other", "late")
     until("claims gone", lambda: not claims(lab), every=0.3)
 
 
@@ -246,10 +245,8 @@ def test_a_driver_that_dies_is_unknown_its_slices_go_and_it_comes_back(lab: Lab)
     until("unknown", lambda: [item["health"] for item in lab.health_of("before")] == ["Unknown"])
     lab.kill("podworker")
     until("slices gone", lambda: not lab.slices())
-    plane.kubectl("delete", "pod", "before", "--wait=false")
-    until(
-        "why it waits", lambda: "NodeUnprepareResources: " in plane.kubectl("get", "events", "-o", "json", check=False)
-    )
+    plane.delete("pod", "before", wait=False)
+    until("why it waits", lambda: "NodeUnprepareResources: " in str(plane.events()))
     lab.start()
     until("slices back", lab.slices)
     until("pod gone", lambda: not plane.get("pod", "before"))

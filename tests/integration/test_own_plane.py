@@ -143,7 +143,7 @@ def test_what_a_pod_asks_for_it_has(plane: Plane) -> None:
     plane.up()
     until("it runs again", lambda: plane.kubectl("exec", "asks", "--", "ls", "/etc/greeting", check=False), every=0.2)
     assert plane.kubectl("exec", "asks", "--", "ls", "/fast") == "", "memory is empty after that"
-    plane.kubectl("delete", "pod", "asks", "--wait=true")
+    plane.delete("pod", "asks")
     plane.apply(pod("rooted", {"securityContext": {"runAsNonRoot": True, "runAsUser": 0}}))
     until("a refusal", lambda: waiting(plane, "rooted").get("reason") == "CreateContainerConfigError")
     plane.kubectl("delete", "pod", "--all", "--wait=true")

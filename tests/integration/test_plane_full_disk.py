@@ -79,7 +79,7 @@ def test_actors_killed_on_a_full_disk_come_back_on_it(disk_and_plane: tuple[Smal
         disk.free()
         plane.apply(pod("visitor", devices=3))
         plane.pod_ready("visitor")
-        plane.kubectl("delete", "pod", "visitor")
+        plane.delete("pod", "visitor")
     assert others(lives(plane), *KILLED) == others(before, *KILLED)
     assert main_status(plane.get("pod", "resident"))["restartCount"] == 0
 
@@ -135,7 +135,7 @@ def test_a_container_that_ends_on_a_full_disk_is_reported_later(
         disk.free()
         ended = main_status(plane.pod_phase("mortal", "Failed"))["state"]["terminated"]
         assert ended["exitCode"] == 7
-        plane.kubectl("delete", "pod", "mortal")
+        plane.delete("pod", "mortal")
 
 
 def running(script: str) -> list[int]:

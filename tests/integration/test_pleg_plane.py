@@ -35,7 +35,7 @@ def test_pods_under_a_fault(plane: Plane) -> None:
     assert status["state"]["terminated"]["exitCode"] == 4
     assert status["restartCount"] == 0
     plane.pod_phase("stays", "Running")
-    plane.kubectl("delete", "pod", "stays", timeout=25)
+    plane.delete("pod", "stays", timeout=25)
     until("pod gone", lambda: not plane.get("pod", "stays"))
     plane.chaos("runtime", "clear")
     until("no longer said", lambda: "chaos" not in note(plane, "cri"))

@@ -48,7 +48,7 @@ def test_pod_container_killed_to_be_replaced_starts_again_though_it_exits_cleanl
         assert restarted(plane, name)["lastState"]["terminated"]["exitCode"] == 0
     assert plane.pod_ready("imaged")["status"]["containerStatuses"][0]["image"] == "busybox:2"
     assert plane.get("pod", "probed")["status"]["phase"] == "Running"
-    plane.kubectl("delete", "pod", "probed", "imaged", "--wait=false")
+    plane.delete("pod", "probed", "imaged", wait=False)
 
 
 def test_pod_all_containers_restart_in_place(plane: Plane) -> None:
@@ -74,7 +74,7 @@ def test_pod_all_containers_restart_in_place(plane: Plane) -> None:
     assert condition(found, "AllContainersRestarting") == "False"
     runs = plane.root / "pods" / found["metadata"]["uid"] / "volumes" / "empty-dir" / "state" / "runs"
     assert runs.read_text() == ".\n.\n"
-    plane.kubectl("delete", "pod", "together", "--wait=false", "--grace-period=1")
+    plane.delete("pod", "together", wait=False, grace_s=1)
 
 
 def test_pod_ending_hooks_of_sidecars_start_at_once(plane: Plane, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_pod_ending_hooks_of_sidecars_start_at_once(plane: Plane, tmp_path: Path
     sidecars = [hooked(name, restartPolicy="Always") for name in ("s1", "s2")]
     plane.apply(pod("hooked", hooked("a"), inits=sidecars))
     plane.pod_ready("hooked")
-    plane.kubectl("delete", "pod", "hooked", "--wait=false")
+    plane.delete("pod", "hooked", wait=False)
     until("the pod is gone", lambda: not plane.get("pod", "hooked"), every=0.2)
     started = [float((tmp_path / name).read_text()) for name in ("a", "s1", "s2")]
     assert max(started) - min(started) < 3
@@ -97,7 +97,7 @@ def test_pod_with_unsafe_sysctl_is_rejected(plane: Plane) -> None:
     status = plane.pod_phase("tuned", "Failed")["status"]
     assert status["reason"] == "SysctlForbidden"
     assert status["message"] == 'Pod was rejected: forbidden sysctl: "net.core.somaxconn" not allowlisted'
-    plane.kubectl("delete", "pod", "tuned", "--wait=false")
+    plane.delete("pod", "tuned", wait=False)
 
 
 def test_pod_takes_environment_from_a_file_of_its_init_container(plane: Plane) -> None:
@@ -116,7 +116,7 @@ def test_pod_takes_environment_from_a_file_of_its_init_container(plane: Plane) -
     assert plane.kubectl("logs", "filed").strip() == "hello world unset"
     waiting = until("the reason", lambda: entry(plane, "unfiled").get("state", {}).get("waiting", {}).get("message"))
     assert 'environment variable key "X" not found in file "config.env"' in waiting
-    plane.kubectl("delete", "pod", "filed", "unfiled", "--wait=false")
+    plane.delete("pod", "filed", "unfiled", wait=False)
 
 
 def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane: Plane) -> None:
@@ -130,11 +130,10 @@ def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane: 
     waiting = until("a waits", lambda: entry(plane, "prepared").get("state", {}).get("waiting"))
     assert waiting["reason"] == "CreateContainerConfigError"
     assert waiting["message"].startswith("device plugin PreStartContainer rpc failed with err: ")
-    query = ("--field-selector", "involvedObject.name=prepared,reason=Failed", "-o", "jsonpath={..message}")
-    until("the event", lambda: "cold" in plane.kubectl("get", "events", *query), every=0.2)
+    until("the event", lambda: "cold" in str([event["message"] for event in plane.events("prepared", "Failed")]))
     plane.kubectl("annotate", "pod", "prepared", "try=now")
     plane.pod_ready("prepared")
-    plane.kubectl("delete", "pod", "prepared", "--wait=false", "--grace-period=1")
+    plane.delete("pod", "prepared", wait=False, grace_s=1)
 
 
 def file_key(key: str, **more: Any) -> Object:
@@ -159,7 +158,7 @@ def test_pod_files_of_the_downward_api_follow_its_labels_and_annotations(plane: 
     plane.kubectl("annotate", "pod", "labeled", "builder=me")
     for text in ('color="red"', 'builder="me"'):
         until(text, lambda: said(plane, "labeled").count(text) >= 2, every=0.5)  # noqa: B023 # used at once
-    plane.kubectl("delete", "pod", "labeled", "--wait=false")
+    plane.delete("pod", "labeled", wait=False)
 
 
 def test_pod_not_ready_before_its_initial_delay_is_never_restarted(plane: Plane) -> None:
@@ -170,7 +169,7 @@ def test_pod_not_ready_before_its_initial_delay_is_never_restarted(plane: Plane)
     since = next(each["lastTransitionTime"] for each in ready["status"]["conditions"] if each["type"] == "Ready")
     assert parse_time(since) - started >= 3, "times are whole seconds"
     assert entry(plane, "late")["restartCount"] == 0
-    plane.kubectl("delete", "pod", "late", "--wait=false")
+    plane.delete("pod", "late", wait=False)
 
 
 def test_pod_knows_all_addresses_of_its_host(plane: Plane) -> None:
@@ -194,7 +193,7 @@ def test_pod_subpath_that_expands_to_no_path_waits_until_it_is_mended(plane: Pla
         until("it waits", partial(entry, plane, name), every=0.2, good=waiting)
     plane.kubectl("annotate", "pod", "subbed", "where=fine", "--overwrite")
     plane.pod_ready("subbed", timeout=90)
-    plane.kubectl("delete", "pod", "subbed", "ticked", "--wait=false")
+    plane.delete("pod", "subbed", "ticked", wait=False)
 
 
 def test_pod_mounts_its_own_namespaces_secret_and_fifty_config_maps(plane: Plane) -> None:
@@ -237,4 +236,4 @@ def test_pod_generation_is_observed_after_fifty_updates(plane: Plane) -> None:
         )
 
     until("it is observed", observed, every=0.1)
-    plane.kubectl("delete", "pod", "often", "--wait=false")
+    plane.delete("pod", "often", wait=False)

@@ -55,8 +55,8 @@ def log_says(plane: Plane, name: str, text: str) -> None:
 
 
 def event_says(plane: Plane, name: str, reason: str) -> str:
-    query = ("events", "--field-selector", f"involvedObject.name={name},reason={reason}", "-o", "jsonpath={..message}")
-    return until(f"event {reason} of {name}", lambda: plane.kubectl("get", *query), every=0.2)
+    found = until(f"event {reason} of {name}", lambda: plane.events(name, reason))
+    return " ".join(event["message"] for event in found)
 
 
 def config_map(name: str, **data: str) -> Object:
@@ -85,7 +85,7 @@ def test_an_environment_waits_for_what_it_names(plane: Plane) -> None:
     plane.kubectl("annotate", "pod", "env", "try=now")
     plane.pod_ready("env", 40)
     log_says(plane, "env", "pw-250-value")
-    plane.kubectl("delete", "pod", "env", "--wait=false")
+    plane.delete("pod", "env", wait=False)
 
 
 @root_only
@@ -123,7 +123,7 @@ def test_volumes_of_every_kind(plane: Plane, tmp_path: Path) -> None:
     assert (tmp_path / "x").read_text() == "x\n"
     directory = plane.root / "pods" / plane.get("pod", "volumes")["metadata"]["uid"]
     assert directory.is_dir()
-    plane.kubectl("delete", "pod", "volumes")
+    plane.delete("pod", "volumes")
     until("the volumes are gone", lambda: not directory.exists())
     assert (tmp_path / "x").exists()
 
@@ -159,7 +159,7 @@ def test_probes_hooks_and_last_words(plane: Plane, tmp_path: Path) -> None:
     until("restarted", lambda: entry(plane, "probed").get("restartCount") == 1, every=0.2)
     assert stopped.read_text() == "stopped\n"
     assert entry(plane, "probed")["lastState"]["terminated"]["message"] == "last words\n"
-    plane.kubectl("delete", "pod", "probed", "--wait=false")
+    plane.delete("pod", "probed", wait=False)
 
 
 @root_only
@@ -170,7 +170,7 @@ def test_last_words_at_their_usual_place_and_a_deadline(plane: Plane) -> None:
     assert entry(plane, "words")["state"]["terminated"]["message"] == "bye"
     late = plane.pod_phase("late", "Failed")
     assert late["status"]["reason"] == "DeadlineExceeded"
-    plane.kubectl("delete", "pod", "words", "late", "--wait=false")
+    plane.delete("pod", "words", "late", wait=False)
 
 
 def test_durations_are_measured(plane: Plane) -> None:
@@ -185,13 +185,13 @@ def test_durations_are_measured(plane: Plane) -> None:
         return [name for name in MEASURED if f"kubelet_{name}" not in counted]
 
     until("all of them counted", lambda: not lacks())
-    plane.kubectl("delete", "pod", "timed", "--wait=false")
+    plane.delete("pod", "timed", wait=False)
 
 
 def test_a_static_pod_has_a_mirror_and_outlives_it(plane: Plane) -> None:
     """From a file, shown in the API; deleting the mirror ends nothing, removing the file ends the pod."""
     directory, uids = plane.root / "kubelet" / "manifests", set()
-    node = plane.kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}")
+    node = plane.list("node")[0]["metadata"]["name"]
     name = f"fixed-{node.lower()}"
     (directory / "broken.yaml").write_text("{")
     manifest = pod("fixed", shell("a", "sleep 300"))
@@ -200,7 +200,7 @@ def test_a_static_pod_has_a_mirror_and_outlives_it(plane: Plane) -> None:
     first = plane.pod_ready(name)
     assert first["metadata"]["annotations"]["kubernetes.io/config.source"] == "file"
     id = entry(plane, name)["containerID"]
-    plane.kubectl("delete", "pod", name)
+    plane.delete("pod", name)
     uids.add(first["metadata"]["uid"])
     again = until("a new mirror", lambda: plane.pod_ready(name), every=0.2, good=lambda pod: uid_of(pod) not in uids)
     assert entry(plane, name)["containerID"] == id
@@ -208,7 +208,7 @@ def test_a_static_pod_has_a_mirror_and_outlives_it(plane: Plane) -> None:
     plane.settled()
     assert plane.get("pod", name)["metadata"]["uid"] == again["metadata"]["uid"]
     assert entry(plane, name)["containerID"] == id
-    until("the broken one told", lambda: "broken.yaml: not YAML" in plane.kubectl("get", "events", "-A"), every=0.2)
+    until("the broken one told", lambda: "broken.yaml: not YAML" in str(plane.events()))
     (directory / "fixed.json").rename(directory / ".away")
     (directory / ".away").rename(directory / "fixed.json")
     until("a restart of the file that was away", lambda: entry(plane, name).get("containerID") not in ("", None, id))

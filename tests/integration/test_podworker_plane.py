@@ -74,8 +74,7 @@ def gone(plane: Plane, name: str) -> None:
 
 def events_of(plane: Plane, name: str) -> set[str]:
     """Their reasons."""
-    query = ("--field-selector", f"involvedObject.name={name}", "-o", "jsonpath={..reason}")
-    return set(plane.kubectl("get", "events", *query).split())
+    return {event["reason"] for event in plane.events(name)}
 
 
 def kill_podworker(plane: Plane) -> None:
@@ -118,7 +117,7 @@ def test_init_containers_sidecars_and_the_downward_api(plane: Plane) -> None:
     log = next((plane.root / "pods-logs").glob("default_full_*/a/0.log"))
     until("log line", lambda: "full hello" in log.read_text())
     until("its events", lambda: events_of(plane, "full"), every=0.2)
-    plane.kubectl("delete", "pod", "full")
+    plane.delete("pod", "full")
     until("its logs gone, a moment after the pod", lambda: not list((plane.root / "pods-logs").glob("default_full_*")))
 
 
@@ -144,7 +143,7 @@ def test_the_pods_api_shows_what_the_api_shows(plane: Plane) -> None:
     for key in ("uid", "name", "namespace", "labels"):
         assert found["metadata"][key] == theirs["metadata"][key]
     assert found["spec"]["containers"][0]["command"] == ["sleep", "300"]
-    plane.kubectl("delete", "pod", "seen", "--wait=false")
+    plane.delete("pod", "seen", wait=False)
     until("its end", lambda: told() is None)
 
 
@@ -262,7 +261,7 @@ def test_how_pods_end(plane: Plane) -> None:
     kill_podworker(plane)
     plane.settled()
     assert container(plane.get("pod", "broken"))["state"]["terminated"]["exitCode"] == 3
-    plane.kubectl("delete", "pod", "done", "broken", "no-init")
+    plane.delete("pod", "done", "broken", "no-init")
 
 
 @pytest.mark.scenario("S8")
@@ -287,7 +286,7 @@ def test_what_cannot_run_says_why(plane: Plane) -> None:
     refused = plane.pod_phase("greedy", "Failed")["status"]
     assert refused["reason"] == "UnexpectedAdmissionError"
     assert refused["message"].startswith("Pod was rejected: Allocate failed due to ")
-    plane.kubectl("delete", "pod", "secretive", "absent", "greedy")
+    plane.delete("pod", "secretive", "absent", "greedy")
 
 
 def test_what_the_node_has_no_room_for_is_rejected_with_kubelets_reason(plane: Plane) -> None:

@@ -64,9 +64,9 @@ class Stage:
     def said(self, pod: str) -> str:
         """Everything a person may read of it: status notes, the node's conditions, the pod's status and events."""
         notes = [actor["beat"]["note"] for actor in self.plane.status().values() if actor.get("beat")]
-        node = self.plane.kubectl("get", "nodes", "-o", "jsonpath={.items[*].status.conditions[*].message}")
-        events = self.plane.kubectl("get", "events", "-o", "jsonpath={.items[*].message}")
-        return "\n".join([*notes, node, events, str(self.plane.get("pod", pod).get("status"))])
+        conditions = [each for node in self.plane.list("node") for each in node["status"]["conditions"]]
+        messages = [each.get("message", "") for each in (*conditions, *self.plane.events())]
+        return "\n".join([*notes, *messages, str(self.plane.get("pod", pod).get("status"))])
 
     def lives(self) -> dict[str, int]:
         return {name: actor["restarts"] for name, actor in self.plane.status().items()}
@@ -134,7 +134,7 @@ def test_a_lie(stage: Stage, lie: str) -> None:
     assert running["status"]["containerStatuses"][0]["restartCount"] == 0
     assert stage.lives() == before, "an actor died of it"
     assert not stage.twice.found
-    plane.kubectl("delete", "pod", name, "--wait=false")
+    plane.delete("pod", name, wait=False)
 
 
 @pytest.mark.scenario("S7")
@@ -160,5 +160,5 @@ def test_a_static_pod_is_created_once_despite_mirror_changes(stage: Stage) -> No
 
 
 def _mirror(plane: Plane) -> str:
-    names = plane.kubectl("get", "pods", "-o", "jsonpath={.items[*].metadata.name}").split()
+    names = (str(pod["metadata"]["name"]) for pod in plane.list("pod"))
     return next((name for name in names if name.startswith("static-")), "")

@@ -365,7 +365,7 @@ def test_top_of_nodes_and_pods(plane: Plane) -> None:
     _, cores, share, memory, _ = plane.kubectl("top", "node", "--no-headers").split()
     assert (cores[-1], share[-1], memory[-2:]) == ("m", "%", "Mi")
     until("the same by our own command", shown, every=0.2)
-    plane.kubectl("delete", "pod", "busy", "--wait=false")
+    plane.delete("pod", "busy", wait=False)
     code, _, error = kubectl(plane, "top", "pod", "nobody")
     assert code == 1
     assert "not found" in error

@@ -64,7 +64,7 @@ def test_a_directory_exchanged_with_a_link_while_containers_start_shows_no_file_
         plane.apply({"apiVersion": "v1", "kind": "List", "items": pods})
         until("containers that started meanwhile", lambda: len(told(plane)) >= PODS, every=0.2)
     assert set(told(plane)) == {"mine"}
-    plane.kubectl("delete", "pod", *names)
+    plane.delete("pod", *names)
     until("no mount is left", lambda: not bound(plane))
     assert [path.name for path in (volume.parent / "host").iterdir()] == ["file"], "nothing was made there"
 
@@ -76,7 +76,7 @@ def test_mounts_of_a_killed_podworker_go_with_the_pod_and_leave_the_volume_whole
     assert len(bound(plane)) == 1
     replaced(plane, hit(plane, "podworker"))
     assert len(bound(plane)) == 1
-    plane.kubectl("delete", "pod", "stays")
+    plane.delete("pod", "stays")
     until("no mount is left", lambda: not bound(plane))
     until("its directory is gone", lambda: not list((plane.root / "pods").iterdir()))
     assert sorted(path.name for path in volume.rglob("*")) == ["d", "file", "here", "l", "made", "written"]

@@ -127,7 +127,7 @@ def test_trace_of_a_pod_that_waited_says_for_what(plane: Plane) -> None:
     waits = [span["attributes"]["waits_for"] for span in spans(plane, "pod/late") if span["name"] == "queue"]
     assert waits[0].startswith("a change of ")
     assert "step 'queue' of scheduler (a change of " in plane.nodeplane("why", "pod/late")
-    plane.kubectl("delete", "pod", "late", "--now")
+    plane.delete("pod", "late", grace_s=1)
 
 
 def test_trace_of_a_broken_device_leads_from_health_to_the_event(plane: Plane) -> None:
@@ -189,7 +189,7 @@ def test_exporter_killed_sends_again_with_the_same_ids(plane: Plane, receiver: R
 
 def test_trace_of_a_deleted_pod_lacks_only_what_a_killed_actor_did(plane: Plane) -> None:
     uid = plane.get("pod", "traced")["metadata"]["uid"]
-    plane.kubectl("delete", "pod", "traced", "--wait=true")
+    plane.delete("pod", "traced")
     until("its end", lambda: has(plane, ("apiserver", "delete"), ("podworker", "release devices")))
     assert {span["name"] for span in spans(plane, uid)} <= {span["name"] for span in spans(plane)}
     plane.kill("health")

@@ -294,7 +294,7 @@ def test_probe_sends_no_credential_of_the_node(plane: Plane) -> None:
             caller.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     assert heard[0].startswith("GET /x HTTP/1.1")
     assert "Authorization" not in heard[0]
-    plane.kubectl("delete", "pod", "probed", "--wait=false")
+    plane.delete("pod", "probed", wait=False)
 
 
 # what each credential may do

@@ -55,7 +55,7 @@ def becomes(plane: Plane, target: str, state: str, *words: str) -> dict[str, Any
         seen.append(why(plane, target))
         return seen[-1]["state"] == state and all(word in seen[-1]["reason"] for word in words)
 
-    until(f"{target} is {state}: {words}", holds, 60, every=0.5)
+    until(f"{target} is {state}: {words}", holds, 60, every=1.0)
     return seen[-1]
 
 
@@ -125,7 +125,7 @@ def test_run_of_an_init_container_is_a_step(plane: Plane) -> None:
 def test_finalizer_and_evicting_taint_are_named(plane: Plane) -> None:
     plane.apply(pod("kept", metadata={"finalizers": ["example.com/keep"]}))
     plane.pod_ready("kept")
-    plane.kubectl("delete", "pod", "kept", "--wait=false")
+    plane.delete("pod", "kept", wait=False)
     becomes(plane, "pod/kept", "terminating", "nothing of it runs", "held by finalizer example.com/keep (set by")
     plane.start("dra-driver", "--driver", DRIVER, "--devices", "1", log="driver.log")
     plane.apply(Path("examples/gpu-claim.yaml"))

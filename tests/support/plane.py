@@ -29,6 +29,7 @@ from tests.support.actor_process import Process
 from tests.support.commands import run_command, start_command
 from tests.support.engine import ETCD, chosen, etcd_binary
 from tests.support.plane_client import PATHS, create, forget, read, read_object
+from tests.support.plane_client import ask as request
 from tests.support.settings import BRIEF_GO
 from tests.support.store_lab import etcd_process
 from tests.support.waiting import until as until
@@ -165,6 +166,24 @@ class Plane:
             self.kubectl("apply", "-f", str(manifest))
         elif not create(self.root, manifest):
             self.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
+
+    def delete(
+        self, kind: str, *names: str, wait: bool = True, grace_s: int | None = None, timeout: float = 90
+    ) -> None:
+        """Delete objects as kubectl does, which waits until they are gone if it is not told otherwise."""
+        grace = "" if grace_s is None else f"&gracePeriodSeconds={grace_s}"
+        paths = [f"{PATHS[kind].format(namespace='default')}/{name}" for name in names]
+        for path in paths:
+            status, body = request(self.root, "DELETE", f"{path}?propagationPolicy=Background{grace}")
+            assert status in (200, 202), f"{path} is not deleted: {status} {body.decode(errors='replace')}"
+        if wait:
+            until(f"{names} gone", lambda: all(request(self.root, "GET", path)[0] == 404 for path in paths), timeout)
+
+    def events(self, name: str = "", reason: str = "") -> Sequence[dict[str, Any]]:
+        """The events of all namespaces, or those about what has this name, or with this reason; [] as `list`."""
+        found = read_object(self.root, "/api/v1/events").get("items", ())
+        named = (event for event in found if name in ("", event["involvedObject"].get("name")))
+        return [event for event in named if reason in ("", event["reason"])]
 
     def status(self) -> dict[str, dict[str, Any]]:
         """Actor status by instance."""

@@ -17,13 +17,23 @@ from tests.support.waiting import saw
 
 PATHS = {
     "configmap": "/api/v1/namespaces/{namespace}/configmaps",
+    "daemonset": "/apis/apps/v1/namespaces/{namespace}/daemonsets",
+    "deployment": "/apis/apps/v1/namespaces/{namespace}/deployments",
+    "deviceclass": "/apis/resource.k8s.io/v1/deviceclasses",
     "devicetaintrule": "/apis/resource.k8s.io/v1beta2/devicetaintrules",
     "event": "/api/v1/namespaces/{namespace}/events",
+    "job": "/apis/batch/v1/namespaces/{namespace}/jobs",
     "lease": "/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases",
     "node": "/api/v1/nodes",
     "pod": "/api/v1/namespaces/{namespace}/pods",
+    "replicaset": "/apis/apps/v1/namespaces/{namespace}/replicasets",
+    "replicationcontroller": "/api/v1/namespaces/{namespace}/replicationcontrollers",
     "resourceclaim": "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims",
+    "resourceclaimtemplate": "/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaimtemplates",
     "resourceslice": "/apis/resource.k8s.io/v1/resourceslices",
+    "resourceslicepatch": "/apis/resource.k8s.io/v1alpha3/resourceslicepatches",
+    "secret": "/api/v1/namespaces/{namespace}/secrets",
+    "service": "/api/v1/namespaces/{namespace}/services",
     "serviceaccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
 }
 """Collections by the name that kubectl has for the kind."""
