@@ -2,7 +2,6 @@
 
 import os
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +16,11 @@ NOBODY = 65534
 
 
 @pytest.fixture
-def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
-        Path(path).chmod(0o711)
-        (Path(path) / "run").mkdir(mode=0o700)
-        (Path(path) / "kubeconfig").touch(mode=0o600)
-        yield Path(path)
+def root(root: Path) -> Path:
+    root.chmod(0o711)
+    (root / "run").mkdir(mode=0o700)
+    (root / "kubeconfig").touch(mode=0o600)
+    return root
 
 
 @contextmanager

@@ -7,8 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -35,13 +33,6 @@ from supervisor.plane.start import under_honcho
 from supervisor.report.console import Console, summary, wait_until_started
 from supervisor.report.status import merge
 from tests.support.product import ROOT as REPO
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A root with a path short enough for sockets."""
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
-        yield Path(path)
 
 
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:

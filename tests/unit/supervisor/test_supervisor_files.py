@@ -7,8 +7,6 @@ import os
 import shutil
 import socket
 import sys
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -29,13 +27,6 @@ from supervisor.root import leftovers, lock, logs
 from supervisor.root.lock import SupervisorLocks, supervisors
 from supervisor.startup.prepare import prepare
 from supervisor.startup.prepared import reserve
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A root with a path short enough for sockets."""
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as path:
-        yield Path(path)
 
 
 def test_logs_large_are_bounded_and_writers_go_on(root: Path) -> None:

@@ -3,10 +3,8 @@
 import base64
 import socket
 import ssl
-import tempfile
 import threading
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -35,13 +33,6 @@ from supervisor.startup.prepare import joins_other_plane, prepare
 
 PEM = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """Short, as the paths of sockets must be."""
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as directory:
-        yield Path(directory)
 
 
 def made(node: str = "n2", server: str = "https://10.0.0.1:6443", days: float = 700) -> NodeConfig:

@@ -3,8 +3,6 @@
 import asyncio
 import os
 import socket
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,13 +14,6 @@ from supervisor.base.journal import ERROR, INFO, NOTICE, WARNING, for_journal, i
 from supervisor.plane.supervisor import TICK_LIMIT_S, Supervisor
 from supervisor.report.console import Console
 from supervisor.report.systemd import Notifier
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    """A directory whose sockets have short paths."""
-    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as made:
-        yield Path(made)
 
 
 @pytest.mark.parametrize("abstract", [False, True])
