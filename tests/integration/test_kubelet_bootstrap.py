@@ -15,6 +15,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.support.api_judge import Answer, Client
 from tests.support.apiserver_plane import Plane, running_plane
+from tests.support.authority import pem
 
 REQUESTS = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 RBAC = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
@@ -27,12 +28,6 @@ KUBELET, SERVING = "kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io
 TOKEN = "abcdef.0123456789abcdef"  # of a test
 DEADLINE_S = 40.0
 Key = ec.EllipticCurvePrivateKey
-
-
-def pem(key: Key) -> bytes:
-    return key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
 
 
 def signing_request(key: Key, node: str, signer: str, dns: str = "") -> Any:

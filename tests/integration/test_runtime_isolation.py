@@ -12,13 +12,12 @@ import grpc
 import pytest
 
 from actors.podworker.pods.containers.security import MASKED, READ_ONLY
-from actors.runtime.cgroups.hierarchy import find_hierarchy
 from actors.runtime.spec.isolation import namespaces_allowed, recursive_read_only
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
 from protocols.wire import cri_pb2 as pb
 from tests.support.images import docker_archive
-from tests.support.runtime import RuntimeProcess, alive, running
+from tests.support.runtime import RuntimeProcess, alive, limits, running
 from tests.support.waiting import until_true
 
 pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
@@ -371,15 +370,6 @@ async def test_recursive_read_only_reaches_the_mounts_below() -> None:
 
 def groups_named(name: str) -> list[str]:
     return [path for path, _, _ in os.walk("/sys/fs/cgroup") if os.path.basename(path) == name]
-
-
-def limits() -> set[str]:
-    """Controllers this machine lets us use."""
-    probe = Path(f"/np-probe-{os.getpid()}")
-    found = find_hierarchy(probe)
-    for base in set(found.bases.values()) if found else ():
-        base.rmdir()
-    return set(found.bases) if found else set()
 
 
 @pytest.mark.skipif(not {"memory", "cpu"} <= limits(), reason="no writable cgroup hierarchy with cpu and memory")

@@ -11,28 +11,18 @@ from typing import Any
 import grpc
 import pytest
 
-from actors.runtime.cgroups.hierarchy import find_hierarchy
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.bus import Bus, BusOptions
 from protocols.messages.runtime import IMPORT_IMAGE, OWNER, ImageInfo, ImportImage
 from protocols.wire import cri_pb2 as pb
 from tests.support.images import docker_archive
-from tests.support.runtime import RuntimeProcess
+from tests.support.runtime import RuntimeProcess, limits
 from tests.support.waiting import until_true
 
 HOG = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
 
 NAMESPACES = pytest.mark.skipif(not namespaces_allowed(), reason="namespaces need root with CAP_SYS_ADMIN")
 IMAGES = pytest.mark.skipif(shutil.which("busybox") is None, reason="busybox is not installed (busybox-static)")
-
-
-def limits() -> set[str]:
-    """Controllers this machine lets us use."""
-    probe = Path(f"/np-probe-{os.getpid()}")
-    found = find_hierarchy(probe)
-    for base in set(found.bases.values()) if found else ():
-        base.rmdir()
-    return set(found.bases) if found else set()
 
 
 def linux(resources: dict[str, Any] | None = None, **context: Any) -> pb.LinuxContainerConfig:

@@ -12,6 +12,7 @@ import pytest
 
 from supervisor.root.lock import supervisors
 from tests.support.plane import BIN, until
+from tests.support.runtime import alive
 
 NODEPLANE = str(BIN / "nodeplane")
 
@@ -25,13 +26,6 @@ def place() -> Iterator[Path]:
 def variables() -> dict[str, str]:
     """Return the environment of a user who has a plane of his own, which a test must not touch."""
     return {**os.environ, "NODEPLANE_ROOT": "/nonexistent/root", "NODEPLANE_KUBELET_DIR": "/nonexistent/kubelet"}
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 SCRIPT = """

@@ -11,6 +11,7 @@ from typing import Any
 
 import grpc
 
+from actors.runtime.cgroups.hierarchy import find_hierarchy
 from protocols.process.settings import save_settings
 from protocols.wire import cri_pb2 as pb
 from tests.support.actor_process import Process, start_actor
@@ -31,6 +32,15 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+def limits() -> set[str]:
+    """Controllers this machine lets us use."""
+    probe = Path(f"/np-probe-{os.getpid()}")
+    found = find_hierarchy(probe)
+    for base in set(found.bases.values()) if found else ():
+        base.rmdir()
+    return set(found.bases) if found else set()
 
 
 def running(*argv: str) -> list[int]:
