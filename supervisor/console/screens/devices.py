@@ -1,20 +1,19 @@
 """Devices: tiles by resource or driver and NUMA node, coloured by health."""
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
+from msgspec.structs import replace
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import Resize
-from textual.widget import Widget
 from textual.widgets import Static
 
 from protocols.messages.devices import HEALTHY
 from supervisor.console.drawing import text, tiles
 from supervisor.console.drawing.text import DIM, TITLE, Line, Part, cut
-from supervisor.console.model.devices import ORDER, DeviceTile, Group
+from supervisor.console.model.devices import ORDER, DeviceTile
 from supervisor.console.screens.device import DeviceScreen
-from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.frame import Frame, Orders
 from supervisor.console.widgets.listing import Listing
 from supervisor.console.widgets.style import text_of
 
@@ -29,7 +28,13 @@ class DevicesScreen(Frame):
         "Groups are a resource or DRA driver on one NUMA node, with the state of its connection. "
         "Enter opens a device: attributes with who said what, health history, the pods it hurts."
     )
-    SORTS: ClassVar[tuple[str, ...]] = ("name", "health", "pod")
+    LISTING = "tiles"
+    CHANGES = ("health",)
+    SORTS: ClassVar[Orders] = {
+        "name": None,
+        "health": lambda device: (ORDER.get(device.health, 1), not device.pods),
+        "pod": lambda device: (not device.pods, device.pods),
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "step(-1)", "left", show=False, priority=True),
         Binding("right", "step(1)", "right", show=False, priority=True),
@@ -48,11 +53,8 @@ class DevicesScreen(Frame):
         self._dense = False
 
     def compose_body(self) -> ComposeResult:
-        yield Listing(id="tiles", reverse=False)
+        yield Listing(id=self.LISTING, reverse=False)
         yield Static(id="detail", classes="three")
-
-    def main_widget(self) -> Widget:
-        return self.query_one("#tiles")
 
     def on_resize(self, event: Resize) -> None:
         self.refresh_world(force=True)
@@ -64,17 +66,13 @@ class DevicesScreen(Frame):
     def refresh_body(self) -> None:
         model, width = self.world.devices, self.size.width - 1
         devices = [device for device in model.all() if self._found(device)] if self.pattern else model.all()
-        groups = model.groups(devices)
-        if self.sort:
-            key = _by_health if self.sort == 1 else _by_pod
-            groups = [_sorted(group, key) for group in groups]
+        groups = [replace(group, devices=tuple(self.in_order(group.devices))) for group in model.groups(devices)]
         self._devices = [device for group in groups for device in group.devices]
         if self._devices and self.device is None:
             self.chosen = self._devices[0].key
         self._dense = len(self._devices) > tiles.WIDE_MOST
         self._rows = tiles.rows(groups, width, dense=self._dense)
-        listing = self.query_one("#tiles", Listing)
-        listing.show([Part(self._summary())], self._rows, _key_of_row, self._line)
+        self.listing.show([Part(self._summary())], self._rows, _key_of_row, self._line)
         self._move_cursor()
         self.query_one("#detail", Static).update(text_of(self._detail()))
 
@@ -104,7 +102,7 @@ class DevicesScreen(Frame):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action in ("step", "step_row"):
             return not self.query_one("#filter").display
-        return super().check_action(action, parameters) and (action != "health" or not self.host.read_only)
+        return super().check_action(action, parameters)
 
     def open_row(self, row: tiles.Row, column: int) -> None:
         """Open the device whose tile is there."""
@@ -116,7 +114,7 @@ class DevicesScreen(Frame):
     def _show_chosen(self, device: DeviceTile) -> None:
         self.chosen = device.key
         self.refresh_world(force=True)
-        self.query_one("#tiles", Listing).follow()
+        self.listing.follow()
 
     def _place(self) -> tuple[int, int]:
         """Return the row of the chosen device and its offset in it."""
@@ -128,9 +126,8 @@ class DevicesScreen(Frame):
 
     def _move_cursor(self) -> None:
         """Move to the chosen device's row; where the user has scrolled to stays while it is the same one."""
-        listing = self.query_one("#tiles", Listing)
-        if by := self._place()[0] - listing.cursor:
-            listing.action_move(by)
+        if by := self._place()[0] - self.listing.cursor:
+            self.listing.action_move(by)
 
     def _line(self, row: tiles.Row, width: int) -> Line:
         return tiles.line(row, width, dense=self._dense, chosen=self.chosen)
@@ -166,15 +163,3 @@ class DevicesScreen(Frame):
 
 def _key_of_row(row: tiles.Row) -> object:
     return row.group.source, row.group.numa, row.first, row.count > 0
-
-
-def _sorted(group: Group, key: Callable[[DeviceTile], tuple[Any, ...]]) -> Group:
-    return Group(group.source, group.numa, tuple(sorted(group.devices, key=key)), group.connection)
-
-
-def _by_health(device: DeviceTile) -> tuple[int, bool]:
-    return ORDER.get(device.health, 1), not device.pods
-
-
-def _by_pod(device: DeviceTile) -> tuple[bool, tuple[str, ...]]:
-    return not device.pods, device.pods

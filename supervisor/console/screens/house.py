@@ -14,7 +14,7 @@ from supervisor.console.drawing import picture, text
 from supervisor.console.drawing.text import BAD, DIM, LIT, TITLE, Line, Part, cut, pad
 from supervisor.console.model.plane import Actor, Flow
 from supervisor.console.screens.actor import ActorScreen
-from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.frame import Frame, Orders
 from supervisor.console.widgets.style import text_of
 
 SIDE_FROM = 124
@@ -34,7 +34,13 @@ class HouseScreen(Frame):
         "messages per second that it receives, and open watches of an API process (28w). Double arrows carried a "
         "message just now. A double frame is an actor that does not do its work. Enter opens one: streams, log, keys."
     )
-    SORTS: ClassVar[tuple[str, ...]] = ("as drawn", "CPU", "memory", "restarts")
+    CHANGES = ("order",)
+    SORTS: ClassVar[Orders] = {
+        "as drawn": None,
+        "CPU": lambda actor: -actor.usage.cpu,
+        "memory": lambda actor: -actor.usage.pss,
+        "restarts": lambda actor: -actor.status.restarts,
+    }
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "move(-1, 0)", "left", show=False),
         Binding("right", "move(1, 0)", "right", show=False),
@@ -84,9 +90,8 @@ class HouseScreen(Frame):
     def ordered(self) -> list[Actor]:
         """Return the matching actors in the chosen order, which Tab goes through."""
         actors = [actor for actor in self.world.house.actors.values() if self._found(actor)]
-        keys = {1: lambda a: -a.usage.cpu, 2: lambda a: -a.usage.pss, 3: lambda a: -a.status.restarts}
-        if self.sort in keys:
-            return sorted(actors, key=keys[self.sort])
+        if self.sort:
+            return self.in_order(actors)
         drawn = [name for row in picture.grid(self.world.house) for name in row]
         return sorted(actors, key=lambda actor: drawn.index(actor.name))
 
@@ -119,9 +124,6 @@ class HouseScreen(Frame):
     def action_order(self, action: str) -> None:
         if self.chosen:
             self.host.ask_order(self.chosen, action)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return super().check_action(action, parameters) and (action != "order" or not self.host.read_only)
 
     def _choose(self, name: str) -> None:
         """Choose an actor and scroll to its box."""

@@ -3,14 +3,12 @@
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.widget import Widget
 from textual.widgets import Static
 
 from supervisor.console.drawing.text import BAD, DIM, LIT, TITLE, Line, Part, age, cut, number, pad, role_of, seconds
 from supervisor.console.model.history import plot
 from supervisor.console.model.pleg import Seen
-from supervisor.console.widgets.frame import Frame
-from supervisor.console.widgets.listing import Listing
+from supervisor.console.widgets.frame import Frame, Orders
 from supervisor.console.widgets.style import text_of
 
 PLOT_LINES = 3
@@ -26,28 +24,28 @@ class PlegScreen(Frame):
         "(it is asked again and again). Relists are inspections of everything; missed events were found by them. "
         "The plot: seconds from a lifecycle event to the pod's new status in the API's watch, last 15 minutes."
     )
-    SORTS: ClassVar[tuple[str, ...]] = ("newest", "oldest", "pod")
+    LISTING = "lifecycle"
+    SORTS: ClassVar[Orders] = {
+        "newest": None,
+        "oldest": None,
+        "pod": lambda row: row[1],
+    }
     ORDERED_BY: ClassVar[dict[str, int]] = {"AGE": 0, "POD": 2}
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="pleg-head")
-        yield Listing(id="lifecycle")
-
-    def main_widget(self) -> Widget:
-        return self.query_one("#lifecycle")
+        yield from super().compose_body()
 
     def refresh_body(self) -> None:
         self.query_one("#pleg-head", Static).update(text_of(self._head()))
         living = self.world.pods.items.values() if self.world.pleg.events else ()
         names = {**self.world.pleg.deleted, **{pod.uid: pod.key for pod in living}}
         rows = [(seen, names.get(seen.event.uid, seen.event.uid)) for seen in self.world.pleg.events]
-        rows = [row for row in rows if self.matches(row[1], row[0].event.type)]
+        rows = self.in_order(row for row in rows if self.matches(row[1], row[0].event.type))
         if self.sort == 0:
             rows.reverse()
-        elif self.sort == 2:
-            rows.sort(key=lambda row: row[1])
         header: Line = [Part(f"{'AGE':<8} {'EVENT':<18} {'CONTAINER':<14} POD")]
-        self.query_one("#lifecycle", Listing).show(header, rows, _key, self._line)
+        self.listing.show(header, rows, _key, self._line)
 
     def _head(self) -> list[Line]:
         pleg, width, now = self.world.pleg, self.size.width, self.world.now()

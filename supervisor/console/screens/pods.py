@@ -3,15 +3,12 @@
 from typing import ClassVar
 
 from rich.cells import cell_len
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.widget import Widget
 
 from supervisor.console.drawing.text import BAD, GOOD, PENDING, Line, Part, age, cut, pad
 from supervisor.console.model.pods import Pod
 from supervisor.console.screens.pod import PodScreen
-from supervisor.console.widgets.frame import Frame
-from supervisor.console.widgets.listing import Listing
+from supervisor.console.widgets.frame import Frame, Orders
 
 FIXED = 44
 """Columns of everything beside the name and the devices."""
@@ -25,39 +22,33 @@ class PodsScreen(Frame):
         "Every pod of the API, as its watch reports it, with the devices that the node gave it. "
         "Enter opens a pod: containers, devices, events and logs. d deletes it, and asks first."
     )
-    SORTS: ClassVar[tuple[str, ...]] = ("name", "status", "restarts", "age")
+    LISTING = "pods"
+    CHANGES = ("delete",)
+    SORTS: ClassVar[Orders] = {
+        "name": lambda pod: (pod.namespace, pod.name),
+        "status": lambda pod: (pod.status in ("Running", "Succeeded"), pod.status, pod.key),
+        "restarts": lambda pod: (-pod.restarts, pod.key),
+        "age": lambda pod: (-pod.created, pod.key),
+    }
     ORDERED_BY: ClassVar[dict[str, int]] = {"POD": 0, "STATUS": 1, "RESTARTS": 2, "AGE": 3}
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "open", "open"), Binding("d", "delete", "delete")]
 
-    def compose_body(self) -> ComposeResult:
-        yield Listing(id="pods")
-
-    def main_widget(self) -> Widget:
-        return self.query_one("#pods")
-
     def refresh_body(self) -> None:
-        pods = [pod for pod in self.world.pods.items.values() if self._found(pod)]
-        keys = (_name, _status, _restarts, _age)
-        pods.sort(key=keys[self.sort])
-        listing = self.query_one("#pods", Listing)
-        listing.show(self._header(len(pods)), pods, _key, self._line)
+        pods = self.in_order(
+            pod for pod in self.world.pods.items.values() if self.matches(pod.key, pod.status, pod.node)
+        )
+        self.listing.show(self._header(len(pods)), pods, lambda pod: pod.uid, self._line)
 
     def action_open(self) -> None:
-        if pod := self.query_one("#pods", Listing).chosen:
+        if pod := self.listing.chosen:
             self.app.push_screen(PodScreen(pod))
 
     def open_row(self, row: Pod, column: int) -> None:
         self.app.push_screen(PodScreen(row))
 
     def action_delete(self) -> None:
-        if pod := self.query_one("#pods", Listing).chosen:
+        if pod := self.listing.chosen:
             self.host.ask_delete(pod)
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        return super().check_action(action, parameters) and (action != "delete" or not self.host.read_only)
-
-    def _found(self, pod: Pod) -> bool:
-        return not self.pattern or self.matches(pod.key, pod.status, pod.node)
 
     def _columns(self) -> tuple[int, int]:
         """Return the widths of the name and of the devices; the rest is fixed."""
@@ -88,23 +79,3 @@ class PodsScreen(Frame):
             Part(pad(pod.status, 17), role),
             Part(f" {pod.restarts:<8} {pad(since, 7)} {pad(held, devices)}"),
         ]
-
-
-def _key(pod: Pod) -> object:
-    return pod.uid
-
-
-def _name(pod: Pod) -> tuple[object, ...]:
-    return (pod.namespace, pod.name)
-
-
-def _status(pod: Pod) -> tuple[object, ...]:
-    return (pod.status in ("Running", "Succeeded"), pod.status, pod.key)
-
-
-def _restarts(pod: Pod) -> tuple[object, ...]:
-    return (-pod.restarts, pod.key)
-
-
-def _age(pod: Pod) -> tuple[object, ...]:
-    return (-pod.created, pod.key)

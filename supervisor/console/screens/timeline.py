@@ -3,11 +3,10 @@
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.widget import Widget
 
 from supervisor.console.drawing.text import LIT, Line, Part, number, pad, seconds
 from supervisor.console.model.history import plot
-from supervisor.console.widgets.frame import Frame
+from supervisor.console.widgets.frame import Frame, Orders
 from supervisor.console.widgets.listing import Listing
 
 TITLE_WIDTH, FIGURE_WIDTH = 18, 9
@@ -25,25 +24,23 @@ class TimelineScreen(Frame):
         "right; a blank is a time without a measurement. Each row has a scale of its own, with its largest value at "
         "the right. Everything is lost when the console ends."
     )
-    SORTS: ClassVar[tuple[str, ...]] = ("by kind", "name", "newest value")
+    LISTING = "plots"
+    SORTS: ClassVar[Orders] = {
+        "by kind": None,
+        "name": lambda row: row[0],
+        "newest value": lambda row: -(_last(row[2]) or 0.0),
+    }
     ORDERED_BY: ClassVar[dict[str, int]] = {"NOW": 2}
 
     def compose_body(self) -> ComposeResult:
-        yield Listing(id="plots", reverse=False)
-
-    def main_widget(self) -> Widget:
-        return self.query_one("#plots")
+        yield Listing(id=self.LISTING, reverse=False)
 
     def refresh_body(self) -> None:
-        rows = [row for row in self._series() if self.matches(row[0])]
-        if self.sort == 1:
-            rows.sort(key=lambda row: row[0])
-        elif self.sort == 2:
-            rows.sort(key=lambda row: -(_last(row[2]) or 0.0))
+        rows = self.in_order(row for row in self._series() if self.matches(row[0]))
         lines = max(1, min(3, (self.size.height - 4) // max(1, len(rows))))
         shown = [(title, unit, values, part, lines) for title, unit, values in rows for part in range(lines)]
         header: Line = [Part(f"{pad('', TITLE_WIDTH)} {'NOW':>{FIGURE_WIDTH}}  15 MINUTES, MOST AT THE RIGHT")]
-        self.query_one("#plots", Listing).show(header, shown, _key, _line)
+        self.listing.show(header, shown, lambda row: (row[0], row[3]), _line)
 
     def _series(self) -> list[tuple[str, str, Values]]:
         """Return title, unit and values of each plot."""
@@ -55,10 +52,6 @@ class TimelineScreen(Frame):
         named += [(title, "s", series) for title, series in world.timeline.latencies.items()]
         plots = [(title, unit, series.values(now)) for title, unit, series in named]
         return [*plots, ("event→status p99", "s", pleg.latency.values(0.99, now))]
-
-
-def _key(row: Row) -> object:
-    return row[0], row[3]
 
 
 def _line(row: Row, width: int) -> Line:

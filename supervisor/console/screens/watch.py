@@ -5,14 +5,12 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.events import ScreenResume, ScreenSuspend
-from textual.widget import Widget
 from textual.widgets import Static
 
 from protocols.messages.objects import OWNER
 from supervisor.console.drawing.text import BAD, DIM, GOOD, TITLE, Line, Part, age, cut, cut_middle, number, pad
 from supervisor.console.model.watch import WatchedResource
-from supervisor.console.widgets.frame import Frame
-from supervisor.console.widgets.listing import Listing
+from supervisor.console.widgets.frame import Frame, Orders
 from supervisor.console.widgets.style import text_of
 
 FIGURES = "{:>8} {:>7} {:>6} {:>5} {:>5} {:>5} {:>5} {:>7}"
@@ -30,15 +28,17 @@ class WatchScreen(Frame):
         "that ended, watches opened without a list before, and lists, since the console runs. WINDOW: how far back "
         "a watch can resume. Kill an API process on page 1: its watches resume at the others, and LISTS stays."
     )
-    SORTS: ClassVar[tuple[str, ...]] = ("name", "watches", "changes")
+    LISTING = "resources"
+    SORTS: ClassVar[Orders] = {
+        "name": lambda row: (not row.name.startswith("core/"), row.name.split("/")),
+        "watches": lambda row: (-row.watches.open, row.name),
+        "changes": lambda row: (-row.seq, row.name),
+    }
     ORDERED_BY: ClassVar[dict[str, int]] = {"RESOURCE": 0, "OPEN": 1, "CACHE": 2}
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="store-line")
-        yield Listing(id="resources")
-
-    def main_widget(self) -> Widget:
-        return self.query_one("#resources")
+        yield from super().compose_body()
 
     @on(ScreenResume)
     def _shown(self) -> None:
@@ -50,12 +50,10 @@ class WatchScreen(Frame):
 
     def refresh_body(self) -> None:
         model, house = self.world.watch, self.world.house
-        rows = [row for row in model.rows(house, self.world.now()) if self.matches(row.name)]
-        keys = (_name, _watches, _changes)
-        rows.sort(key=keys[self.sort])
+        rows = self.in_order(row for row in model.rows(house, self.world.now()) if self.matches(row.name))
         self.query_one("#store-line", Static).update(text_of([self._store_line()]))
         header: Line = [Part(f"{pad('RESOURCE', self._name_width())} {HEADER}")]
-        self.query_one("#resources", Listing).show(header, rows, _key, self._line)
+        self.listing.show(header, rows, lambda row: row.name, self._line)
 
     def _name_width(self) -> int:
         return max(12, self.size.width - 2 - len(HEADER))
@@ -89,20 +87,3 @@ class WatchScreen(Frame):
         stale = not row.replicas or any(not replica.synced for replica in row.replicas)
         role = BAD if stale else "" if watches.open or watches.window else DIM
         return [Part(f"{pad(cut_middle(row.name, self._name_width()), self._name_width())} {figures}", role)]
-
-
-def _key(row: WatchedResource) -> object:
-    return row.name
-
-
-def _name(row: WatchedResource) -> tuple[object, ...]:
-    group, _, name = row.name.partition("/")
-    return (group != "core", group, name)
-
-
-def _watches(row: WatchedResource) -> tuple[object, ...]:
-    return (-row.watches.open, row.name)
-
-
-def _changes(row: WatchedResource) -> tuple[object, ...]:
-    return (-row.seq, row.name)

@@ -1,6 +1,7 @@
 """The frame of every screen: tabs above, keys below, a filter, help, and a refresh that draws only changes."""
 
-from typing import Any, ClassVar, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,6 +21,9 @@ from supervisor.console.widgets.style import text_of
 TABS = ("house", "devices", "pods", "watch", "pleg", "timeline")
 """Modes of the application in the order of their keys."""
 MAX_FILTER = 100
+T = TypeVar("T")
+Orders = Mapping[str, Callable[[Any], Any] | None]
+"""Sort keys by the name of their order; None leaves rows as they are."""
 
 
 class Frame(Screen[None]):
@@ -27,8 +31,12 @@ class Frame(Screen[None]):
 
     TITLE_OF_TAB: ClassVar[str] = ""
     ABOUT: ClassVar[str] = ""
-    SORTS: ClassVar[tuple[str, ...]] = ()
-    """Names of the orders that `o` goes through."""
+    LISTING: ClassVar[str] = ""
+    """Id of the listing; empty for a screen without one."""
+    CHANGES: ClassVar[tuple[str, ...]] = ()
+    """Actions that a read-only console does not have."""
+    SORTS: ClassVar[Orders] = {}
+    """The orders that `o` goes through."""
     ORDERED_BY: ClassVar[dict[str, int]] = {}
     """Numbers of orders by the word of the header whose click chooses them."""
     AUTO_FOCUS = ""  # the first widget that could have it is the filter
@@ -65,7 +73,11 @@ class Frame(Screen[None]):
 
     def compose_body(self) -> ComposeResult:
         """Yield the widgets between tabs and footer."""
-        raise NotImplementedError
+        yield Listing(id=self.LISTING)
+
+    @property
+    def listing(self) -> Listing:
+        return self.query_one(f"#{self.LISTING}", Listing)
 
     def refresh_body(self) -> None:
         """Draw the world."""
@@ -99,6 +111,8 @@ class Frame(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave a slash to the filter once it is open; there is none before the screen is composed."""
+        if action in self.CHANGES and self.host.read_only:
+            return False
         return action != "filter" or [field.display for field in self.query("#filter")] == [False]
 
     def action_filter(self) -> None:
@@ -110,6 +124,11 @@ class Frame(Screen[None]):
         if self.SORTS:
             self.sort = (self.sort + 1) % len(self.SORTS)
             self.refresh_world(force=True)
+
+    def in_order(self, rows: Iterable[T]) -> list[T]:
+        """Return rows in the chosen order."""
+        key = list(self.SORTS.values())[self.sort]
+        return sorted(rows, key=key) if key else list(rows)
 
     @on(Listing.HeaderClicked)
     def _header_clicked(self, event: Listing.HeaderClicked) -> None:
@@ -156,7 +175,7 @@ class Frame(Screen[None]):
 
     def main_widget(self) -> Widget | None:
         """Return the widget that has the focus outside of the filter; None: the screen itself takes the keys."""
-        return None
+        return self.listing if self.LISTING else None
 
     def _tabs(self) -> Line:
         line: Line = []
@@ -166,7 +185,7 @@ class Frame(Screen[None]):
         house = self.world.house
         if self.host.read_only:
             line.append(Part("read-only  ", PENDING))
-        order = f"order: {self.SORTS[self.sort]}" if self.SORTS and self.sort else ""
+        order = f"order: {list(self.SORTS)[self.sort]}" if self.sort else ""
         line.append(Part(cut("  ".join(filter(None, (order, self.pattern and f"/{self.pattern}"))), 24)))
         if house.failure:
             line.append(Part(" " + cut(house.failure, max(10, self.size.width - 62)), BAD))
