@@ -24,52 +24,8 @@ TARGETS = ("pod", "device", "claim", "node", "plugin")
 NO_ACTORS = ("supervisor", "forkserver", "audit")
 """Logs of something that cannot be killed or restarted."""
 
-BASH = r"""
-# nodeplane, for bash: source <(nodeplane completion bash)
-_nodeplane() {
-    local cur=${COMP_WORDS[COMP_CWORD]} reply
-    [[ $cur == [=:] ]] && cur=
-    mapfile -t reply < <(nodeplane completion bash --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
-    case ${reply[0]} in
-        :files) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
-        :dirs) compopt -o filenames 2>/dev/null; mapfile -t COMPREPLY < <(compgen -d -- "$cur") ;;
-        *) COMPREPLY=("${reply[@]}") ;;
-    esac
-}
-complete -F _nodeplane nodeplane
-"""
-ZSH = r"""
-#compdef nodeplane
-# nodeplane, for zsh, after compinit: source <(nodeplane completion zsh)
-_nodeplane() {
-    local -a found
-    found=("${(@f)$(nodeplane completion zsh --words "${(@Q)words[2,CURRENT]}" 2>/dev/null)}")
-    [[ $PREFIX == --*=* ]] && compset -P '*='
-    case ${found[1]} in
-        :files) _files ;;
-        :dirs) _files -/ ;;
-        ?*) _describe -t values nodeplane found ;;
-    esac
-}
-if [[ ${funcstack[1]} == _nodeplane ]]; then _nodeplane "$@"; else compdef _nodeplane nodeplane; fi
-"""
-FISH = r"""
-# nodeplane, for fish: nodeplane completion fish | source
-function __nodeplane_complete
-    set -l words (commandline -opc) (commandline -ct)
-    set -l found (nodeplane completion fish --words $words[2..-1] 2>/dev/null)
-    switch "$found[1]"
-        case ':files'
-            __fish_complete_path (commandline -ct)
-        case ':dirs'
-            __fish_complete_directories (commandline -ct) ''
-        case '*'
-            string join \n -- $found
-    end
-end
-complete -c nodeplane -f -a '(__nodeplane_complete)'
-"""
-SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+SCRIPTS = {path.suffix[1:]: path for path in Path(__file__).with_name("completion_scripts").glob("nodeplane.*")}
+"""The scripts by their shells."""
 
 
 class _Candidate(NamedTuple):
@@ -86,7 +42,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def _completion(args: argparse.Namespace) -> int:
     if args.words is None:
-        print(SCRIPTS[args.shell].strip())
+        print(SCRIPTS[args.shell].read_text(), end="")
         return 0
     words, done = _unsplit(args.words) if args.shell == "bash" else (args.words, "")
     for candidate in candidates(words or [""]):
