@@ -20,8 +20,9 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import LIMITS, Service, unix_channel
 from protocols.wire.plugin_names import endpoint_fault
 from protocols.wire.plugins import REGISTER
+from supervisor.calls.sent import Sent
 from supervisor.capture.proxy import MOST_ERROR, Proxy
-from supervisor.capture.recording import Recording, Sent
+from supervisor.capture.recording import Recording
 
 MOST_PROXIES = 64
 """Plugins and drivers at once; further ones are rejected or left alone."""

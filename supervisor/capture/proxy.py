@@ -30,7 +30,8 @@ from protocols.wire.plugins import (
     WATCH_DEVICES_STATUS,
     WATCH_RESOURCES,
 )
-from supervisor.capture.recording import Recording, Seen, Sent, message_of
+from supervisor.calls.sent import Sent
+from supervisor.capture.recording import Recording, Seen, message_of
 
 Context = grpc.aio.ServicerContext[Any, Any]
 REGISTERING: tuple[Method[Any, Any], ...] = (GET_INFO, NOTIFY)

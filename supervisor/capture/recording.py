@@ -13,7 +13,6 @@ from protocols.messages.calls import CallRecord
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire.methods import Method
 from protocols.wire.plugins import GET_INFO, LIST_AND_WATCH, WATCH_DEVICES_STATUS
-from protocols.wire.rendering import render_call
 from supervisor.capture.parts import TIMEOUT_S
 
 MOST_RECORDS, MOST_BYTES = 10_000, 32 << 20
@@ -59,40 +58,6 @@ class Recording:
 
 def _body(record: CallRecord) -> CallRecord:
     return msgspec.structs.replace(record, began_ns=0, seconds=0.0, times=1)
-
-
-class Sent(msgspec.Struct):
-    """A call that has begun."""
-
-    method: Method[Any, Any]
-    peer: str
-    socket: str
-    request: bytes
-    deadline: float = 0.0
-    incoming: bool = False
-    reply: bytes = b""
-    status: str = "OK"
-    """Empty = it was in progress when the capture ended."""
-    error: str = ""
-    began_ns: int = msgspec.field(default_factory=time.time_ns)
-    began: float = msgspec.field(default_factory=time.perf_counter)
-
-    def record(self) -> CallRecord:
-        shown = render_call(self.method.request, self.request, self.method.reply, self.reply)
-        return CallRecord(
-            peer=self.peer,
-            method=self.method.name,
-            began_ns=self.began_ns,
-            socket=self.socket,
-            seconds=time.perf_counter() - self.began,
-            deadline=self.deadline,
-            status=self.status,
-            error=self.error,
-            incoming=self.incoming,
-            request=shown.request,
-            reply=shown.reply,
-            omitted=shown.omitted,
-        )
 
 
 def message_of(method: Method[Any, Any], raw: bytes, before: Seen) -> tuple[dict[str, Any], Seen]:

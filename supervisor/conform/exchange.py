@@ -3,15 +3,11 @@
 Values of environment variables are shown: the program is the user's own, and the bytes hold them, too.
 """
 
-import time
-from typing import Any
-
 import msgspec
 
 from protocols.messages.calls import CallRecord
 from protocols.process.files import encodable
-from protocols.wire.methods import Method
-from protocols.wire.rendering import render_call
+from supervisor.calls import sent
 
 MAX_BYTES = 256
 """Bytes shown of one message."""
@@ -43,37 +39,22 @@ class Exchange(msgspec.Struct, frozen=True):
     reply: Shown
 
 
-class Sent(msgspec.Struct):
-    """An exchange that has begun. Times are set when it is made."""
+class Sent(sent.Sent):
+    """An exchange that has begun."""
 
-    method: Method[Any, Any]
-    peer: str
-    incoming: bool = False
-    request: bytes = b""
-    reply: bytes = b""
-    status: str = "OK"
-    error: str = ""
     streamed: bool = False
     """It is a message of a stream, which took no time by itself."""
-    began_ns: int = msgspec.field(default_factory=time.time_ns)
-    began: float = msgspec.field(default_factory=time.perf_counter)
 
     def done(self) -> Exchange:
-        shown = render_call(self.method.request, self.request, self.method.reply, self.reply)
-        record = CallRecord(
+        record = self.record()
+        shown = msgspec.structs.replace(
+            record,
             peer=encodable(self.peer[:MAX_ERROR]),
-            method=self.method.name,
-            began_ns=self.began_ns,
-            seconds=0.0 if self.streamed else time.perf_counter() - self.began,
+            seconds=0.0 if self.streamed else record.seconds,
             number=1,  # 0 stands for a call in progress
-            status=self.status,
             error=encodable(" ".join(self.error[:MAX_ERROR].split())),
-            incoming=self.incoming,
-            omitted=shown.omitted,
-            request=shown.request,
-            reply=shown.reply,
         )
-        return Exchange(record, Shown.of(self.request), Shown.of(self.reply))
+        return Exchange(shown, Shown.of(self.request), Shown.of(self.reply))
 
 
 class ExchangeRecorder:

@@ -1,8 +1,7 @@
 """The played kubelet: a Registration server that stops, starts anew and rejects as a script orders."""
 
 import os
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from protocols.wire.plugins import DEVICE_PLUGIN, GET_INFO, NOTIFY, REGISTER, VE
 from supervisor.conform.exchange import Exchange, ExchangeRecorder, Sent
 from supervisor.conform.linked_server import LinkedServer
 from supervisor.conform.peer import PluginPeer
-from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
+from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet, Registration
 from supervisor.conform.registry import Registrar, Registry, is_served, sockets_below
 from supervisor.conform.verdict import CallFailed
 
@@ -27,15 +26,10 @@ DIAL_S = 10.0
 
 
 @dataclass
-class RegisterCall:
+class RegisterCall(Registration[PluginPeer]):
     """One Register call."""
 
     request: pb.RegisterRequest
-    found: Path | None = None
-    """The socket in plugins_registry/ by which the kubelet found it; None for one that called Register."""
-    at: float = field(default_factory=time.monotonic)
-    fault: str = ""
-    """Why it was rejected."""
     endpoint_fault: str = ""
     socket_fault: str = ""
     """Fault of the endpoint's socket; empty if none."""
@@ -44,7 +38,6 @@ class RegisterCall:
     options_status: str = ""
     """Code of that failure."""
     options_failed: Exchange | None = None
-    peer: PluginPeer | None = None
     exchange: Exchange | None = None
 
     @property
@@ -76,7 +69,7 @@ class Kubelet(PlayedKubelet[PluginPeer, RegisterCall]):
         self._of_plugins: set[Path] = set()
         self.has_others = False
         """True once a socket in plugins_registry/ was another's than a device plugin's."""
-        self._sockets = Registry(lambda: sockets_below(self._registry), self.changes, self._found, self._gone)
+        self._sockets = Registry(lambda: sockets_below(self._registry), self.changes, self._found, self.disconnect)
 
     async def start(self) -> None:
         """Remove the sockets of all plugins, as kubelet does, and serve. Raises SocketInUse."""
@@ -102,13 +95,6 @@ class Kubelet(PlayedKubelet[PluginPeer, RegisterCall]):
             if not is_served(path):
                 path.unlink(missing_ok=True)
 
-    async def _gone(self, path: Path) -> None:
-        for attempt in self.attempts:
-            if attempt.found == path and attempt.peer:
-                await attempt.peer.close()
-                attempt.peer = None
-        self.changes.notify()
-
     async def _found(self, path: Path) -> bool:
         """Register what serves a socket; return True once it is, or is none of a plugin's."""
         registrar = Registrar(path.name, path, self.recorder, self.timeout)
@@ -118,7 +104,7 @@ class Kubelet(PlayedKubelet[PluginPeer, RegisterCall]):
                 self.has_others = self.has_others or info.type != DEVICE_PLUGIN
                 return True
             self._of_plugins.add(path)
-            attempt = RegisterCall(_as_request(info, path), path, exchange=registrar.last)
+            attempt = RegisterCall(_as_request(info, path), socket=path, exchange=registrar.last)
             attempt.fault = self.rejection() or registry_fault(info.name, info.supported_versions)
             attempt.fault = attempt.fault or await self._connect(attempt, _endpoint(info, path))
             await self._notify(registrar, attempt)

@@ -1,8 +1,11 @@
 """Registrations at a played kubelet of any kind, accepted or not, and the connections that they make."""
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 from supervisor.conform.caller import ServicePeer
 from supervisor.conform.exchange import Exchange, ExchangeRecorder
@@ -12,25 +15,29 @@ MAX_ATTEMPTS = 200
 """Registrations retained of one incarnation; after them none is accepted."""
 REJECTED = "the kubelet is not ready; try again"
 P = TypeVar("P", bound=ServicePeer)
-P_co = TypeVar("P_co", bound=ServicePeer, covariant=True)
 
 
-class Registration(Protocol[P_co]):
+@dataclass(kw_only=True)
+class Registration(ABC, Generic[P]):
     """One registration, accepted or not."""
 
-    at: float
-    fault: str
+    socket: Path = Path()
+    """The socket in plugins_registry/ by which the kubelet found it; Path() for a plugin that called Register."""
+    at: float = field(default_factory=time.monotonic)
+    fault: str = ""
+    """Why it was rejected."""
+    peer: P | None = None
+    """Connection of one that was accepted, as long as it is open."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Name that it registered."""
 
     @property
-    def peer(self) -> P_co | None:
-        """Connection of one that was accepted, as long as it is open."""
-
-    @property
-    def exchanges(self) -> Iterable[Exchange | None]: ...
+    @abstractmethod
+    def exchanges(self) -> Iterable[Exchange | None]:
+        """The calls that it consists of."""
 
 
 R = TypeVar("R", bound=Registration[Any])
@@ -63,6 +70,14 @@ class PlayedKubelet(ABC, Generic[P, R]):
             return ""
         self.rejecting -= 1
         return REJECTED
+
+    async def disconnect(self, socket: Path) -> None:
+        """Close the connections to what was found by a socket that is gone."""
+        for attempt in self.attempts:
+            if attempt.socket == socket and attempt.peer:
+                await attempt.peer.close()
+                attempt.peer = None
+        self.changes.notify()
 
     async def forget(self) -> None:
         """Close all connections: the program at their other end is gone."""

@@ -160,23 +160,21 @@ def tail(path: Path, mark: int) -> tuple[str, int]:
 
 async def run_shell(script: str, environment: Mapping[str, str], seconds: float) -> None:
     """Run a command of the user's by sh. Raises UsageError if it fails, or does not end in time."""
-    process = await asyncio.create_subprocess_exec(
-        "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL
-    )
-    try:
-        code = await asyncio.wait_for(process.wait(), seconds)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
-        raise UsageError(f"{script!r} did not end within {seconds:g} s") from None
+    code, _ = await _shell(script, environment, seconds, None)
     if code:
         raise UsageError(f"{script!r} ended with code {code}")
 
 
 async def output_of(script: str, environment: Mapping[str, str], seconds: float) -> str:
     """Return what a command of the user's prints, nothing if it fails. Raises UsageError if it does not end in time."""
+    code, printed = await _shell(script, environment, seconds, asyncio.subprocess.PIPE)
+    return "" if code else printed.decode(errors="replace")
+
+
+async def _shell(script: str, environment: Mapping[str, str], seconds: float, output: int | None) -> tuple[int, bytes]:
+    """Return the exit code, and what it prints to a pipe. Raises UsageError if it does not end in time."""
     process = await asyncio.create_subprocess_exec(
-        "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE
+        "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output
     )
     try:
         printed, _ = await asyncio.wait_for(process.communicate(), seconds)
@@ -184,4 +182,4 @@ async def output_of(script: str, environment: Mapping[str, str], seconds: float)
         process.kill()
         await process.wait()
         raise UsageError(f"{script!r} did not end within {seconds:g} s") from None
-    return "" if process.returncode else printed.decode(errors="replace")
+    return process.returncode or 0, printed or b""

@@ -1,7 +1,6 @@
 """The played kubelet of DRA drivers: of those that it finds in its directory, and of one that runs already."""
 
 import re
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ from supervisor.conform.caller import ServicePeer
 from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.objects import DraObjects
 from supervisor.conform.exchange import Exchange, ExchangeRecorder
-from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet
+from supervisor.conform.played import MAX_ATTEMPTS, PlayedKubelet, Registration
 from supervisor.conform.registry import Registrar, Registry, sockets_below
 from supervisor.conform.verdict import CallFailed
 
@@ -26,24 +25,23 @@ BY_CALLS = ("registration", "kubelet-restarts")
 
 
 @dataclass
-class DriverAttempt:
+class DriverAttempt(Registration[DriverPeer]):
     """One try to register what serves a socket."""
 
-    socket: Path
     info: registration.PluginInfo = field(default_factory=registration.PluginInfo)
     endpoint: Path = Path()
     """The service's socket as this machine has it."""
-    at: float = field(default_factory=time.monotonic)
-    fault: str = ""
-    """Why it was rejected."""
     info_fault: str = ""
     notify_fault: str = ""
-    peer: DriverPeer | None = None
-    exchanges: list[Exchange | None] = field(default_factory=list)
+    calls: list[Exchange | None] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         return self.info.name
+
+    @property
+    def exchanges(self) -> list[Exchange | None]:
+        return self.calls
 
 
 class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
@@ -64,7 +62,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         self._here = here
         self.registry = directory / "plugins_registry"
         self._folders = (self.registry, directory / "plugins")
-        self._sockets = Registry(lambda: self.sockets(), self.changes, self._register, self._deregister)
+        self._sockets = Registry(lambda: self.sockets(), self.changes, self._register, self.disconnect)
 
     async def start(self) -> None:
         self.prepare_directories()
@@ -89,13 +87,6 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         """Yield those that it finds."""
         return sockets_below(self.registry)
 
-    async def _deregister(self, path: Path) -> None:
-        for attempt in self.attempts:
-            if attempt.socket == path and attempt.peer:
-                await attempt.peer.close()
-                attempt.peer = None
-        self.changes.notify()
-
     async def _register(self, path: Path) -> bool:
         if len(self.attempts) >= MAX_ATTEMPTS:
             return True
@@ -105,7 +96,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         return attempt.peer is not None
 
     async def _attempt(self, path: Path) -> DriverAttempt:
-        attempt = DriverAttempt(path)
+        attempt = DriverAttempt(socket=path)
         registrar = Registrar(path.name, path, self.recorder, self.timeout)
         try:
             await self._ask(attempt, registrar)
@@ -120,7 +111,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
             attempt.fault = attempt.info_fault = str(error)
             return
         finally:
-            attempt.exchanges.append(registrar.last)
+            attempt.calls.append(registrar.last)
         endpoint = attempt.info.endpoint
         attempt.endpoint = self._here(endpoint) if endpoint else attempt.socket
         attempt.fault = self._fault(attempt)
@@ -130,7 +121,7 @@ class DriverKubelet(PlayedKubelet[DriverPeer, DriverAttempt]):
         except CallFailed as error:
             attempt.notify_fault = str(error)
             attempt.fault = attempt.fault or attempt.notify_fault
-        attempt.exchanges.append(registrar.last)
+        attempt.calls.append(registrar.last)
         if not attempt.fault:
             attempt.peer = self._connect(attempt)
 

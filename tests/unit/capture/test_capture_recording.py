@@ -16,8 +16,9 @@ from protocols.wire.plugins import (
     WATCH_DEVICES_STATUS,
     WATCH_RESOURCES,
 )
+from supervisor.calls.sent import Sent
 from supervisor.capture import recording
-from supervisor.capture.recording import Recording, Sent, message_of
+from supervisor.capture.recording import Recording, message_of
 
 
 def listed(**words: str) -> bytes:

@@ -28,7 +28,7 @@ async def test_socket_that_is_bound_is_asked_when_it_listens(directory: Path, mo
     peer: Any = object()
 
     async def attempt(path: Path) -> DriverAttempt:
-        return DriverAttempt(path, peer=peer)
+        return DriverAttempt(socket=path, peer=peer)
 
     monkeypatch.setattr(kubelet, "_attempt", attempt)
     with socket.socket(socket.AF_UNIX) as bound:
