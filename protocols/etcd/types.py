@@ -15,7 +15,7 @@ class KeyValue(msgspec.Struct, frozen=True, gc=False):
     create_revision: int
     mod_revision: int
     version: int
-    """Puts since creation; 1 = not changed since it was created."""
+    """Puts since creation; 1 = not changed since it was created, 0 = the tombstone of a deletion."""
     lease: int = 0
 
 

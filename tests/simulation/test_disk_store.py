@@ -13,7 +13,8 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.file.rows import DAMAGED
 from actors.store.model.errors import DiskFailed, NoSpace, StoreError
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Commit, KeyChange, KeyValue, LeaseRecord
+from actors.store.model.types import Commit, KeyChange, LeaseRecord
+from protocols.etcd.types import KeyValue
 from tests.simulation.disk.stub import StubMachine, stub_machine
 
 LONG = 25

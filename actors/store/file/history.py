@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from actors.store.file.rows import COLUMNS, NUMBERS, Row, first_id, read_row
-from actors.store.model.types import FOREVER, SUB_BITS, KeyChange, KeyValue
+from actors.store.model.types import FOREVER, SUB_BITS, KeyChange
+from protocols.etcd.types import KeyValue
 
 AT = "SELECT key, max(id), version FROM log WHERE {range} AND id < ? GROUP BY key"
 ROW = f"SELECT {COLUMNS} FROM log WHERE id = ?"

@@ -7,7 +7,8 @@ import logging
 import struct
 import zlib
 
-from actors.store.model.types import SUB_BITS, KeyValue
+from actors.store.model.types import SUB_BITS
+from protocols.etcd.types import KeyValue
 
 COLUMNS = "key, value, created, id, version, lease, sum"
 Row = tuple[bytes, bytes, int, int, int, int, int | None]

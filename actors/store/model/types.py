@@ -2,21 +2,12 @@
 
 import msgspec
 
+from protocols.etcd.types import KeyValue
+
 FOREVER = b"\0"
 """As a range end: no upper bound."""
 SUB_BITS = 20
 """A row's id is revision << SUB_BITS | index in the revision, so id order is the order of events."""
-
-
-class KeyValue(msgspec.Struct, frozen=True, gc=False):
-    """A key after one put or, with version 0, its tombstone."""
-
-    key: bytes
-    value: bytes
-    create_revision: int
-    mod_revision: int
-    version: int
-    lease: int = 0
 
 
 class KeyChange(msgspec.Struct, frozen=True):

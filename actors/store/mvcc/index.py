@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from actors.store.model.errors import LeaseNotFound, TooManyOperations
-from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, KeyValue, LeaseRecord, in_range
+from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, LeaseRecord, in_range
+from protocols.etcd.types import KeyValue
 
 
 class KeyIndex:

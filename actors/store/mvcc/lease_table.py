@@ -3,7 +3,8 @@
 import heapq
 import math
 
-from actors.store.model.types import Commit, KeyChange, KeyValue, LeaseRecord
+from actors.store.model.types import Commit, KeyChange, LeaseRecord
+from protocols.etcd.types import KeyValue
 
 
 class LeaseTable:

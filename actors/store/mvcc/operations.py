@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from actors.store.model.errors import Compacted, EmptyKey, FutureRevision, KeyNotFound, LeaseNotFound
-from actors.store.model.types import KeyValue
 from actors.store.mvcc.index import Draft
+from protocols.etcd.types import KeyValue
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 

@@ -1,9 +1,7 @@
 """`nodeplane kubeconfig`: write the file with which one of Kubernetes' own programs uses the API."""
 
 import argparse
-from pathlib import Path
 
-from protocols.process.files import write_atomic
 from supervisor.base.errors import UsageError
 from supervisor.cli.operate.node_config import ApiOfRoot, checked_name
 from supervisor.pki.issue_user import KUBELET, USERS, certificate_of
@@ -27,13 +25,8 @@ def _write_kubeconfig(args: argparse.Namespace) -> int:
     what = certificate_of(args.program, _node(args.program, args.node))
     api = ApiOfRoot(args)
     text = kubeconfig(issue(api.pki, what, api.server))
-    if args.output == "-":
-        print(text, end="")
-        return 0
-    target = Path(args.output or f"{args.program}.kubeconfig")
-    write_atomic(target, text.encode(), 0o600)
-    print(f"{target}: {what.common_name} of {api.server}")
-    api.warn_if_only_here()
+    if target := api.write(text, args.output or f"{args.program}.kubeconfig"):
+        print(f"{target}: {what.common_name} of {api.server}")
     return 0
 
 

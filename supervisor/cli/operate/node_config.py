@@ -32,13 +32,8 @@ def _write_node_config(args: argparse.Namespace) -> int:
 
     api = ApiOfRoot(args)
     text = node_config.write(issue(api.pki, checked_name(args.name), api.server))
-    if args.output == "-":
-        print(text, end="")
-        return 0
-    target = Path(args.output or f"{args.name}.kubeconfig")
-    write_atomic(target, text.encode(), 0o600)
-    print(f"{target}: node {args.name} of {api.server}; there: nodeplane up --join {target.name}")
-    api.warn_if_only_here()
+    if target := api.write(text, args.output or f"{args.name}.kubeconfig"):
+        print(f"{target}: node {args.name} of {api.server}; there: nodeplane up --join {target.name}")
     return 0
 
 
@@ -52,10 +47,16 @@ class ApiOfRoot:
             raise NotRunning(f"no plane has run below {layout.root}; start it with `nodeplane up` or give --root")
         self.server = api_server(load_settings(layout.settings), args.server or "")
 
-    def warn_if_only_here(self) -> None:
+    def write(self, text: str, output: str) -> Path | None:
+        """Write an access to a file and return its path; print it, and return None, for `-`."""
+        if output == "-":
+            print(text, end="")
+            return None
+        write_atomic(Path(output), text.encode(), 0o600)
         if only_here(self.server):
             warning = "only this machine reaches that address; for others start the plane with --bind-address"
             print(f"nodeplane: {warning}", file=sys.stderr)
+        return Path(output)
 
 
 def api_server(settings: Settings, wanted: str) -> str:

@@ -12,12 +12,13 @@ from typing import Any
 from google.protobuf.message import Message
 
 from actors.store.model.errors import Compacted, FutureRevision, NoSpace
-from actors.store.model.types import FOREVER, Commit, KeyChange, KeyValue, LeaseRecord
+from actors.store.model.types import FOREVER, Commit, KeyChange, LeaseRecord
 from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import check_range, compact, delete_range, evaluate_range, put, txn
 from actors.store.mvcc.request_checks import check_delete, check_put, check_txn
 from actors.store.rpc.lease import grant, revoke
+from protocols.etcd.types import KeyValue
 from protocols.wire import etcd_pb2 as pb
 
 TXN_OPERATIONS = 128

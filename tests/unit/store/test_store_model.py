@@ -16,12 +16,13 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.file.upkeep import sweep
 from actors.store.model.errors import LeaseNotFound
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import FOREVER, KeyValue, LeaseRecord
+from actors.store.model.types import FOREVER, LeaseRecord
 from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import Retention
 from actors.store.rpc.lease import LeaseService, grant, revoke
+from protocols.etcd.types import KeyValue
 
 KEYS = [b"a", b"aa", b"b", b"b/1", b"b/2", b"c"]
 Op = tuple[str, bytes, bytes]

@@ -11,7 +11,8 @@ from actors.store.file.file_check import FRAME, HEADER, _frames_read, create, wa
 from actors.store.file.object_log import ObjectLog
 from actors.store.model.errors import StoreCorrupt
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Commit, KeyChange, KeyValue
+from actors.store.model.types import Commit, KeyChange
+from protocols.etcd.types import KeyValue
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.file.rows import DAMAGED
 from actors.store.model.errors import HistoryDamaged, StoreCorrupt
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import Commit, KeyChange, KeyValue
+from actors.store.model.types import Commit, KeyChange
+from protocols.etcd.types import KeyValue
 from protocols.process.tasks import Threads
 
 FLIPS = 30

@@ -3,9 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.store.model.types import KeyChange, KeyValue
+from actors.store.model.types import KeyChange
 from actors.store.watch.hub import WatchHub
 from actors.store.watch.session import WatchSession
+from protocols.etcd.types import KeyValue
 from protocols.wire import etcd_pb2 as pb
 from tests.unit.store.test_store_model import options
 

@@ -55,25 +55,35 @@ class Forwarded(msgspec.Struct, frozen=True):
     body: aiohttp.StreamReader | None
 
 
-def forwarding_session() -> aiohttp.ClientSession:
-    """Return a session that sends each request once, and retains nothing of its response."""
-    session = aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, force_close=True),
-        auto_decompress=False,
-        cookie_jar=aiohttp.DummyCookieJar(),
-        ws_response_class=DialedSocket,
-        trace_configs=[no_redirects()],
-    )
-    send_once(session)
-    return session
+class ForwardingClient:
+    """A client session opened at the first request: it sends each once, and retains nothing of its response."""
+
+    def __init__(self) -> None:
+        self._session: aiohttp.ClientSession | None = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, force_close=True),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                ws_response_class=DialedSocket,
+                trace_configs=[no_redirects()],
+            )
+            send_once(self._session)
+        return self._session
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
 
 
-class NodeClient:
-    """A client session opened at the first request."""
+class NodeClient(ForwardingClient):
+    """Calls to kubelets."""
 
     def __init__(self, options: NodeClientOptions) -> None:
+        super().__init__()
         self._options = options
-        self._session: aiohttp.ClientSession | None = None
         self._contexts: Renewed[ssl.SSLContext] | None = None
 
     async def get(self, where: Location) -> aiohttp.ClientResponse:
@@ -122,15 +132,6 @@ class NodeClient:
             return await dial(Upgrade(str(_url(where)), protocol, self._tls(), name))
 
         return await _called(where, call)
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = forwarding_session()
-        return self._session
 
     def _tls(self) -> ssl.SSLContext:
         options = self._options

@@ -10,16 +10,13 @@ from yarl import URL
 
 from actors.apiserver.api.errors import NEVER_AGAIN, ServiceUnavailable
 from actors.apiserver.http.nodes.backends import Backend
-from actors.apiserver.http.nodes.client import CONNECT_S, HEADERS_S, Forwarded, forwarding_session
+from actors.apiserver.http.nodes.client import CONNECT_S, HEADERS_S, Forwarded, ForwardingClient
 
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 
 
-class PodClient:
-    """A client session opened at the first request."""
-
-    def __init__(self) -> None:
-        self._session: aiohttp.ClientSession | None = None
+class PodClient(ForwardingClient):
+    """Calls to pods and endpoints of services."""
 
     async def forward(self, method: str, where: Backend, path: str, sent: Forwarded) -> aiohttp.ClientResponse:
         """Return the response to a client's request, with its body unread. Raises ServiceUnavailable."""
@@ -40,12 +37,3 @@ class PodClient:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = " ".join(str(error).split()) or type(error).__name__
             raise ServiceUnavailable(f"error trying to reach service: {why}", NEVER_AGAIN) from None
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = forwarding_session()
-        return self._session

@@ -186,28 +186,21 @@ async def run_hook(
     """Raises HookFailed."""
     try:
         async with asyncio.timeout(timeout):
-            await _run(deps, container, hook, container_id, ip, timeout)
+            if hook.get("exec"):
+                await _run_command(deps, hook["exec"], container_id, timeout)
+            elif hook.get("httpGet"):
+                await fetch(hook["httpGet"], target(container, container_id, ip), HOOK_AGENT)
+            else:
+                await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))
     except TimeoutError:
         raise HookTimedOut(f"did not end within {timeout:g} s") from None
     except (BusError, OSError, aiohttp.ClientError, ValueError) as error:
         raise HookFailed(" ".join(str(error).split()) or type(error).__name__) from None
 
 
-async def _run(
-    deps: Dependencies,
-    container: ContainerSpec,
-    hook: views.LifecycleHandler,
-    container_id: str,
-    ip: str,
-    timeout: float,
-) -> None:
-    if hook.get("exec"):
-        command = [str(part) for part in hook["exec"].get("command") or ()]
-        code, output = await deps.runtime.exec_sync(container_id, command, max(1, int(timeout)))
-        if code != 0:
-            text = output[:1024].decode(errors="replace").strip()
-            raise HookFailed(f"command {' '.join(command)!r} exited with {code}: {text}")
-    elif hook.get("httpGet"):
-        await fetch(hook["httpGet"], target(container, container_id, ip), HOOK_AGENT)
-    else:
-        await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))
+async def _run_command(deps: Dependencies, action: views.ExecAction, container_id: str, timeout: float) -> None:
+    command = [str(part) for part in action.get("command") or ()]
+    code, output = await deps.runtime.exec_sync(container_id, command, max(1, int(timeout)))
+    if code != 0:
+        text = output[:1024].decode(errors="replace").strip()
+        raise HookFailed(f"command {' '.join(command)!r} exited with {code}: {text}")
