@@ -30,26 +30,6 @@ from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.kubeclient.workqueue import Key, WorkQueue
 
-
-class Forward:
-    """Pass events to `target` while there is one."""
-
-    def __init__(self) -> None:
-        self.target: ResourceEventHandler | None = None
-
-    def on_add(self, obj: Object) -> None:
-        if self.target is not None:
-            self.target.on_add(obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        if self.target is not None:
-            self.target.on_update(old, new)
-
-    def on_delete(self, obj: Object) -> None:
-        if self.target is not None:
-            self.target.on_delete(obj)
-
-
 WHOLE = {each.full_name: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
 """Resources of which quotas read more than metadata."""
 
@@ -73,10 +53,10 @@ class RunningPolicies:
             VALIDATINGADMISSIONPOLICIES: self._begin_admission,
         }
 
-    def connect(self, resource: str, forward: Forward) -> None:
+    def connect(self, resource: str, forward: LateHandler) -> None:
         """Pass the events of a resource's metadata to the quota controller, unless it reads more of it."""
         if resource not in WHOLE:
-            forward.target = self._quotas.handler(resource)
+            forward.add(self._quotas.handler(resource), ())
 
     def begin(self, resource: Resource) -> None:
         """Start the controller of a resource, which has objects by now."""

@@ -5,10 +5,10 @@ controllers are not even imported.
 """
 
 import asyncio
+import importlib
 from typing import TYPE_CHECKING
 
-from actors.controllers.common.informers import FirstObject
-from actors.controllers.policies.running import Forward
+from actors.controllers.common.informers import FirstObject, LateHandler
 from protocols.actor import Context
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, RESOURCEQUOTAS, VALIDATINGADMISSIONPOLICIES, Resource
 from protocols.kubeclient.client import ApiClient
@@ -27,13 +27,13 @@ class PolicyControllers:
     def __init__(self, client: ApiClient, context: Context, find: "FindKind") -> None:
         self._client, self._context, self._find = client, context, find
         self._metadata: dict[str, Informer] = {}
-        self._forwards: dict[str, Forward] = {}
+        self._forwards: dict[str, LateHandler] = {}
         self._running: RunningPolicies | None = None
         self._leads = asyncio.Event()
 
     def handlers(self, resource: Resource) -> tuple[ResourceEventHandler, ...]:
         """Return the handlers of the events of a resource's metadata."""
-        forward = self._forwards[resource.full_name] = Forward()
+        forward = self._forwards[resource.full_name] = LateHandler()
         if self._running is not None:
             self._running.connect(resource.full_name, forward)
         if resource not in CONTROLLED:
@@ -51,6 +51,7 @@ class PolicyControllers:
     def _when_leading(self, resource: Resource) -> None:
         async def begin() -> None:
             await self._leads.wait()
+            await asyncio.to_thread(importlib.import_module, "actors.controllers.policies.running")
             self._imported().begin(resource)
 
         self._context.spawn(begin(), "policies")

@@ -73,3 +73,10 @@ def test_other_records_are_structs() -> None:
     files = [path for root in ("actors", "protocols") for path in (ROOT / root).rglob("*.py")]
     found = {str(path.relative_to(ROOT)) for path in files if "\n@dataclass" in path.read_text()}
     assert {name for name in found if not name.startswith("actors/simulator/")} == DATACLASSES
+
+
+def test_controllers_of_kinds_that_nobody_uses_are_not_imported() -> None:
+    late = [f"actors.controllers.{name}" for name in ("policies.running", "services.controller", "workloads.running")]
+    code = f"import sys, actors.controllers.actor; print([name for name in {late} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
