@@ -71,7 +71,7 @@ WATCH = (
         old="            cache.position = max(cache.position, revision)\n",
         new="",
         mistake="A watch cache that skipped compacted history shows its list under an older revision.",
-        profile="restored",
+        profile="control",
         commit="4f5879b8",
     ),
     Mutant(
