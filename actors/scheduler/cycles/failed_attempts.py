@@ -141,7 +141,7 @@ class FailedAttempts:
     async def not_ready(self, pod: views.Pod, error: ClaimsNotReady, began: float) -> None:
         uid = uid_of(pod)
         if error.expected:
-            return self._queue.park(uid, error.topics)
+            return self._queue.park(uid, self._now(), error.topics)
         self._end_nomination(uid)
         nodes = len(self._cache.nodes)
         hint = f"still not schedulable, {NO_PREEMPTION.format(nodes)}"

@@ -208,7 +208,7 @@ class SchedulingCycle:
         node = scorer.best(_first_choices(self._preemptor.preferred(view, fitting_nodes), fits))
         assignments = self.devices.reserve(demands[node], node, fits[node])
         if assignments is None:  # a device was taken since the search
-            self._queue.park(view.uid, ANY_ROOM)
+            self._queue.park(view.uid, time.monotonic(), ANY_ROOM)
             self._queue.add(view.uid)
             return None
         return self._assume(SchedulingDecision(pod, view, node, assignments, began))

@@ -2,16 +2,19 @@
 
 Pods of higher priority are tried first, as upstream. A pod that did not fit is tried again after its backoff, once
 something changed that can help it. A change during an attempt counts for that pod, whatever the attempt finds: it may
-have looked before the change.
+have looked before the change. After FLUSH_S it is tried again in any case: no wake-up is forgotten for ever.
 """
 
 from collections import defaultdict
+from itertools import chain, islice
 
 import msgspec
 
 from protocols.process.rates import backoff_delay
 
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 10.0
+FLUSH_S = 300.0
+"""Longest wait for a topic: upstream's for its queue of unschedulable pods."""
 ROOM = "room"
 """Topic of every pod that did not fit: a node changed, or a pod left one."""
 Topics = frozenset[str]
@@ -38,6 +41,8 @@ class Queue:
         self._in_progress: set[str] = set()
         self._by_topic: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Waiting pods by topic."""
+        self._flush_at: dict[str, float] = {}
+        """When waiting pods are tried again, earliest first."""
         self._newest = LOWEST
         """Highest priority of the pods that became due since `ready`."""
 
@@ -89,6 +94,7 @@ class Queue:
 
     def ready(self, now: float) -> list[str]:
         """Return the pods to try now: by priority, then in the order in which they became due."""
+        self._flush(now)
         self._newest = LOWEST
         due = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
         return sorted(due, key=lambda uid: -self._pods[uid].priority)
@@ -112,12 +118,12 @@ class Queue:
         if queued := self._pods.get(uid):
             queued.attempts += 1
             queued.not_before = now + backoff_delay(queued.attempts, INITIAL_BACKOFF_S, MAX_BACKOFF_S)
-            self._subscribe(uid, queued, topics)
+            self._subscribe(uid, queued, topics, now)
 
-    def park(self, uid: str, topics: Topics) -> None:
+    def park(self, uid: str, now: float, topics: Topics) -> None:
         """Wait for a topic without backoff: something is missing that is about to appear."""
         if queued := self._pods.get(uid):
-            self._subscribe(uid, queued, topics)
+            self._subscribe(uid, queued, topics, now)
 
     def resume(self, uid: str) -> None:
         """Try again once the backoff is over, whatever changes; an attempt that was left to something slow ends."""
@@ -132,8 +138,15 @@ class Queue:
             self._wake(uid)
 
     def next_at(self) -> float | None:
-        """Return when the earliest backoff ends, or None if nothing is due."""
-        return min((self._pods[uid].not_before for uid in self._due if uid not in self._in_progress), default=None)
+        """Return when the earliest backoff or the longest wait ends, or None if no pod waits."""
+        backoffs = (self._pods[uid].not_before for uid in self._due if uid not in self._in_progress)
+        return min(chain(backoffs, islice(self._flush_at.values(), 1)), default=None)
+
+    def _flush(self, now: float) -> None:
+        for uid, at in list(self._flush_at.items()):
+            if at > now:
+                return
+            self._wake(uid)
 
     def _wake(self, uid: str) -> None:
         self._unsubscribe(uid, self._pods[uid])
@@ -147,12 +160,14 @@ class Queue:
             if not pods:
                 del self._by_topic[topic]
         queued.topics = NOTHING
+        self._flush_at.pop(uid, None)
 
-    def _subscribe(self, uid: str, queued: _QueuedPod, topics: Topics) -> None:
+    def _subscribe(self, uid: str, queued: _QueuedPod, topics: Topics, now: float) -> None:
         """Wait for topics, unless something changed during the attempt."""
         self._in_progress.discard(uid)
         self._unsubscribe(uid, queued)
         if uid not in self._due:
             queued.topics = topics
+            self._flush_at[uid] = now + FLUSH_S
             for topic in topics:
                 self._by_topic[topic][uid] = None

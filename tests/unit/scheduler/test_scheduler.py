@@ -189,7 +189,7 @@ def test_a_change_during_the_try_is_not_lost() -> None:
     queue.failed("a", 0.0)
     assert queue.ready(1.0) == ["a"]
     assert queue.start("a")
-    queue.park("a", frozenset())
+    queue.park("a", 1.0, frozenset())
     assert not queue.changed("room")
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import random
+import time
 
 import pytest
 
@@ -60,7 +61,7 @@ async def test_room_of_a_nomination_that_ends_goes_to_pods_that_waited_for_it() 
             await heard()
         put_pod(api, "mid", priority=3)
         await until("mid waits", lambda: says(api, "mid"))
-        await until("its backoff is over", lambda: life.scheduler._queue.next_at() is None)
+        await until("its backoff is over", lambda: life.scheduler._queue.counts(time.monotonic())["unschedulable"])
         api.drop(PODS, victim, "ns")
         put_node(api, "n1", {"zone": "b"}, pods=2)
         await until("high is nominated no more", lambda: nominated(api, "high") == "")

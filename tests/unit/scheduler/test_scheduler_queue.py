@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.scheduler.model.queue import Queue
+from actors.scheduler.model.queue import FLUSH_S, Queue
 
 TOPICS = ("room", "devices", "claim")
 UIDS = st.sampled_from("abc")
@@ -14,7 +14,7 @@ STEPS: st.SearchStrategy[tuple[str, str, frozenset[str]]] = st.one_of(
     st.tuples(st.sampled_from(["add", "remove", "trying", "retry"]), UIDS, st.just(frozenset())),
     st.tuples(st.sampled_from(["failed", "gated"]), UIDS, SOME),
     st.tuples(st.just("changed"), st.sampled_from(TOPICS), st.just(frozenset())),
-    st.tuples(st.just("later"), st.just(""), st.just(frozenset())),
+    st.tuples(st.sampled_from(["later", "much later"]), st.just(""), st.just(frozenset())),
 )
 
 
@@ -25,6 +25,7 @@ class Pod:
     tries: int = 0
     not_before: float = 0.0
     topics: frozenset[str] = field(default_factory=frozenset)
+    since: float = 0.0
 
 
 NONE: frozenset[str] = frozenset()
@@ -60,14 +61,14 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                 if step == "failed":
                     queue.failed(what, now, topics)
                 elif step == "gated":
-                    queue.park(what, topics)
+                    queue.park(what, now, topics)
                 else:
                     queue.retry(what, now)
                 if pod is not None:
                     if step != "gated":
                         pod.tries += 1
                         pod.not_before = now + min(10.0, 2.0 ** (pod.tries - 1))
-                    pod.trying, pod.topics = False, topics
+                    pod.trying, pod.topics, pod.since = False, topics, now
                     pod.due = pod.due or step == "retry"
             case "changed":
                 woken = [each for each in pods.values() if not each.due and (each.trying or what in each.topics)]
@@ -76,9 +77,13 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                     each.due = True
             case "later":
                 now += 3.0
+            case "much later":
+                now += FLUSH_S - 3.0
+        for each in pods.values():
+            each.due = each.due or (not each.trying and each.since + FLUSH_S <= now)
         ready = {uid for uid, each in pods.items() if each.due and not each.trying and each.not_before <= now}
         assert set(queue.ready(now)) == ready
-        due = [each.not_before for each in pods.values() if each.due and not each.trying]
+        due = [each.not_before if each.due else each.since + FLUSH_S for each in pods.values() if not each.trying]
         assert queue.next_at() == min(due, default=None)
         assert sum(queue.counts(now).values()) == len(queue) == len(pods)
         for uid, each in pods.items():
