@@ -10,15 +10,16 @@ def main(argv: list[str] | None = None) -> int:
 
     As a program, Ctrl-C ends it at once while modules load: KeyboardInterrupt would be a traceback.
     """
-    if argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    is_program = argv is None and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_program:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from supervisor.base.errors import guard
 
     words = sys.argv[1:] if argv is None else argv
-    return guard(lambda: _run(words))
+    return guard(lambda: _run(words, is_program))
 
 
-def _run(words: list[str]) -> int:
+def _run(words: list[str], is_program: bool) -> int:
     from supervisor.base.errors import check_packages
     from supervisor.cli.commands import COMMANDS, command_of, parser_of
     from supervisor.cli.flags import layout_from
@@ -32,7 +33,7 @@ def _run(words: list[str]) -> int:
     command = COMMANDS[name]
     module = importlib.import_module(command.path)
     args = parser_of([module]).read(words)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+    if is_program:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return int(module.run(args, layout_from(args)) if command.is_actor else args.run(args))
 
