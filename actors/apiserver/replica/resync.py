@@ -40,8 +40,8 @@ class Snapshot(msgspec.Struct, frozen=True):
         """Return the changes from `held`, which is of revision `position`, to `stored`, of `mark`, by revision.
 
         An object of another uid was deleted before it was created again, at some revision below that of the new one.
-        Others were deleted at an unknown revision. If there is one between, they are not told at `mark`: a watch that
-        ends after another event of `mark` goes on behind it, one that ends below it has to list again.
+        Others were deleted at an unknown revision. If there is one between, their events are not of `mark`: a watch
+        that ends after another event of `mark` resumes behind it, one that ends below it has to list again.
         """
         writes = []
         for key, now in self.stored.items():

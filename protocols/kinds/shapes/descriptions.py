@@ -57,7 +57,7 @@ def _read(text: str) -> Iterator[tuple[str, Described]]:
     lines = re.sub(r"\n {4}", " ", text).splitlines()
     starts = [number for number, line in enumerate(lines) if not line.startswith(" ")]
     for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
-        head, _, told = lines[start].partition(":")
+        head, _, summary = lines[start].partition(":")
         name, _, base = head.partition(" < ")
         fields = [line.strip().partition(": ") for line in lines[start + 1 : end]]
-        yield name, Described(told.strip(), base, {field: said for field, _, said in fields})
+        yield name, Described(summary.strip(), base, {field: meaning for field, _, meaning in fields})
