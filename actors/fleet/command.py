@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from actors.fleet.faults.player import LiveFleet
+from actors.fleet.faults.live import LiveFleet
 from actors.fleet.profiles.catalog import builtin_profiles, find_profile
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.record import profile_text, record

@@ -14,7 +14,7 @@ from actors.controllers.common.informers import LateHandler
 from actors.controllers.workloads.common.controller import Tools, WorkloadController
 from actors.controllers.workloads.common.pods import PodView, pod_view, target_of, trim_pod
 from actors.controllers.workloads.jobs.controller import ORPHAN
-from actors.controllers.workloads.running import Router
+from actors.controllers.workloads.routing import Router
 from actors.controllers.workloads.start import KINDS
 from protocols.kinds.table import CONTROLLERREVISIONS, NODES, PODS, REPLICASETS, Resource
 from protocols.kube.errors import ApiAway, ApiError

@@ -4,11 +4,11 @@ The informers of garbage collection count the objects of most kinds; the kinds o
 of their own when a quota limits them.
 """
 
-import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from actors.controllers.common.informers import LateHandler, without_managed_fields
+from actors.controllers.policies.admission_status import AdmissionPolicyStatusController
 from actors.controllers.policies.budgets import DisruptionController
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.scales import FindKind
@@ -23,12 +23,10 @@ from protocols.kinds.table import (
     VALIDATINGADMISSIONPOLICIES,
     Resource,
 )
-from protocols.kube.errors import suppress_status
-from protocols.kube.meta import Object, fields_of, meta, name_of, uid_of
+from protocols.kube.meta import Object, fields_of, meta
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
-from protocols.kubeclient.workqueue import Key, WorkQueue
 
 WHOLE = {each.full_name: each for each in (PODS, SERVICES, PERSISTENTVOLUMECLAIMS, RESOURCECLAIMS)}
 """Resources of which quotas read more than metadata."""
@@ -144,51 +142,3 @@ def trim_pod(pod: Object) -> Object:
 
 def _each(rows: Any, fields: tuple[str, ...]) -> list[Object]:
     return [fields_of(row, fields) for row in rows or ()]
-
-
-MANAGER = "validatingadmissionpolicy-status"
-"""Upstream's controller of this status."""
-
-
-class AdmissionPolicyStatusController:
-    """Writes observedGeneration and an empty typeChecking after each change of a policy's spec.
-
-    Types of fields are not checked: that is upstream's answer for a policy without warnings.
-    """
-
-    def __init__(self, client: ApiClient, log: logging.Logger) -> None:
-        self._client = client
-        self._queue = WorkQueue(self._step, log, workers=1)
-        self.items: Mapping[str, Object] = {}
-        """The informer's policies by name."""
-
-    def on_add(self, obj: Object) -> None:
-        self._queue.put(("policy", name_of(obj)))
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self._queue.put(("policy", name_of(new)))
-
-    def on_delete(self, obj: Object) -> None:
-        """Do nothing: no state of a policy is held."""
-
-    async def run(self) -> None:
-        await self._queue.run()
-
-    async def _step(self, key: Key) -> None:
-        policy = self.items.get(key[1])
-        if policy is None or (generation := unobserved(policy)) is None:
-            return
-        body = {
-            **VALIDATINGADMISSIONPOLICIES.type_meta,
-            "metadata": {"name": name_of(policy), "uid": uid_of(policy)},
-            "status": {"observedGeneration": generation, "typeChecking": {}},
-        }
-        with suppress_status(404, 409):  # deleted, or another one of the name, which comes with its event
-            await self._client.apply(VALIDATINGADMISSIONPOLICIES, body, MANAGER, subresource="status")
-
-
-def unobserved(policy: Object) -> int | None:
-    """Return the generation of a policy whose status is older; None for others."""
-    generation = meta(policy).get("generation") or 0
-    observed = (policy.get("status") or {}).get("observedGeneration") or 0
-    return generation if generation > observed else None

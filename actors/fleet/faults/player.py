@@ -1,22 +1,18 @@
 """Plays faults on a running fleet: those of a script at their times, and those of users at once."""
 
-import argparse
 import asyncio
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
 from actors.fleet.faults.choice import draws
-from actors.fleet.faults.control import Answer, Control, Order, socket_path
 from actors.fleet.faults.effects import Targets, apply, choose, describe
-from actors.fleet.faults.script import Fault, Script, read_bad_day, timeline
+from actors.fleet.faults.script import Fault, Script, timeline
 from actors.fleet.shell.fleet import Fleet
-from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN
-from protocols.messages.fleet import DeviceCount, FleetStatus, Hit, PlayedFault
-from protocols.process.layout import Layout
+from protocols.messages.fleet import Hit, PlayedFault
 from protocols.process.scripts import ScriptInvalid
 
 MAX_LASTING = 10_000
@@ -122,64 +118,3 @@ def check_fault(fault: Fault, fleet: Fleet) -> None:
     ):  # fmt: skip
         if name and name not in known:
             raise ScriptInvalid(f"the fleet has no {kind} {name:.64}; there are {', '.join(sorted(known)) or 'none'}")
-
-
-class LiveFleet:
-    """`async with` it; call `run` in a task."""
-
-    def __init__(self, fleet: Fleet, layout: Layout, args: argparse.Namespace, say: Say) -> None:
-        """`args`: with `script` and `seed`. Raises ScriptInvalid, SettingsInvalid."""
-        self._fleet = fleet
-        self._script: Script | None = read_bad_day(args.script) if args.script else None
-        for step in self._script.steps if self._script else ():
-            check_fault(step, fleet)
-        seed = args.seed if args.seed is not None or self._script is None else self._script.seed
-        self.player = Player(fleet, seed or 0, say)
-        self._control = Control(socket_path(layout, fleet.options.name), partial(perform, fleet, self.player))
-
-    async def run(self) -> None:
-        """Run the fleet, and play the script once all nodes are registered. Never returns."""
-        await asyncio.gather(self._fleet.run(), self.player.play(self._script))
-
-    async def __aenter__(self) -> "LiveFleet":
-        await self._control.start()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        self._control.stop()
-
-
-def perform(fleet: Fleet, player: Player, order: Order) -> Answer:
-    """Carry out an order. Raises ScriptInvalid."""
-    if order.fault is not None:
-        return Answer(hit=player.inject(order.fault))
-    return Answer(status=fleet_status(fleet, player))
-
-
-def fleet_status(fleet: Fleet, player: Player) -> FleetStatus:
-    """Count the nodes, pods and devices of a fleet, and the faults that were played."""
-    nodes = fleet.nodes.values()
-    return FleetStatus(
-        name=fleet.options.name,
-        nodes=len(nodes),
-        registered=len(fleet.registry.registered),
-        silent=sum(node.silent for node in nodes),
-        pods=dict(sorted(Counter(pod.phase or "Pending" for pod in fleet.pods.pods.values()).items())),
-        devices=tuple(_device_counts(fleet)),
-        writes=fleet.pods.writes,
-        events_dropped=sum(recorder.dropped for recorder in fleet.recorders),
-        seed=player.seed,
-        fault_count=player.count,
-        faults=tuple(player.played),
-    )
-
-
-def _device_counts(fleet: Fleet) -> list[DeviceCount]:
-    counts = Counter(
-        (report.resource, report.health) for node in fleet.nodes.values() for report in node.devices.reports()
-    )
-    names = sorted({name for name, _ in counts})
-    return [
-        DeviceCount(name=name, health={state: counts[name, state] for state in (HEALTHY, UNHEALTHY, UNKNOWN)})
-        for name in names
-    ]

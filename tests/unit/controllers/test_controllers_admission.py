@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.controllers.policies.running import AdmissionPolicyStatusController
+from actors.controllers.policies.admission_status import AdmissionPolicyStatusController
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
 

@@ -15,8 +15,8 @@ import pytest
 from actors.fleet.faults import control
 from actors.fleet.faults.control import FleetAway, ask, socket_path
 from actors.fleet.faults.flags import add_orders
+from actors.fleet.faults.live import LiveFleet
 from actors.fleet.faults.orders import give_order
-from actors.fleet.faults.player import LiveFleet
 from actors.fleet.profiles.expand import NodeTemplate
 from actors.fleet.shell import nodes as shell
 from actors.fleet.shell.fleet import Fleet, FleetOptions
