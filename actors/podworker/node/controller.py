@@ -1,20 +1,17 @@
 """Assemble what reports this node to the API: Node object, lease, events, and ResourceSlices of drivers that left."""
 
-import asyncio
-import logging
 import os
-from collections.abc import Awaitable, Callable, Iterable
 
 from actors.podworker.clients.api import address
 from actors.podworker.clients.bus import Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.model.dependencies import Address, NodeInfo
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
+from actors.podworker.node.images import NodeImages
 from actors.podworker.node.machine import read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
-from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import NODES
 from protocols.kubeclient.client import ApiClient
@@ -22,7 +19,6 @@ from protocols.kubeclient.events import EventRecorder
 from protocols.lifecycle.node.status import MachineInfo
 from protocols.messages import devices
 from protocols.node.sysctls import allowlist
-from protocols.wire import cri_pb2
 
 
 class NodeController:
@@ -151,47 +147,3 @@ def _node_info(context: Context, machine: MachineInfo) -> NodeInfo:
         root_user=os.geteuid() == 0,
         sysctls=allowlist(machine.kernel, settings.allowed_unsafe_sysctls),
     )
-
-
-IMAGES, NAMES = 50, 5
-LARGEST = 2**63 - 1
-"""`sizeBytes` is an int64, a size of CRI a uint64."""
-REFRESH_S = 60.0
-RETRY_S = 5.0
-log = logging.getLogger("podworker")
-
-
-def image_list(images: "Iterable[cri_pb2.Image]") -> tuple[views.ContainerImage, ...]:
-    """Return the entries of `status.images`, the largest first."""
-    entries = [
-        (min(image.size, LARGEST), (*image.repo_digests, *image.repo_tags)[:NAMES], image.id) for image in images
-    ]
-    entries.sort(key=lambda each: (-each[0], each[2]))
-    return tuple({"names": list(names), "sizeBytes": size} for size, names, _ in entries[:IMAGES])
-
-
-class NodeImages:
-    """Reads the runtime's images each minute for `status.images`; `changed` is called with every new answer.
-
-    Limits are kubelet's: the 50 largest images, 5 names each.
-    """
-
-    def __init__(
-        self, images: "Callable[[], Awaitable[cri_pb2.ListImagesResponse]]", changed: Callable[[], None]
-    ) -> None:
-        self._images, self._changed = images, changed
-        self.known: tuple[views.ContainerImage, ...] | None = None
-        """None until the runtime answered: the API's list is retained."""
-
-    async def run(self) -> None:
-        while True:
-            try:
-                images = image_list((await self._images()).images)
-            except (NodeplaneError, OSError, TimeoutError) as error:
-                log.debug("images not listed error=%s", error)
-                await asyncio.sleep(RETRY_S if self.known is None else REFRESH_S)
-                continue
-            if images != self.known:
-                self.known = images
-                self._changed()
-            await asyncio.sleep(REFRESH_S)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.podworker.node.controller import NodeImages, image_list
+from actors.podworker.node.images import NodeImages, image_list
 from protocols.bus import Unavailable
 from protocols.kinds import views
 from protocols.lifecycle.node.status import NodeStatusInputs, node_status
@@ -39,8 +39,8 @@ async def test_images_are_retained_while_the_runtime_is_away(monkeypatch: pytest
             raise answer
         return answer
 
-    monkeypatch.setattr("actors.podworker.node.controller.RETRY_S", 0.0)
-    monkeypatch.setattr("actors.podworker.node.controller.REFRESH_S", 0.0)
+    monkeypatch.setattr("actors.podworker.node.images.RETRY_S", 0.0)
+    monkeypatch.setattr("actors.podworker.node.images.REFRESH_S", 0.0)
     images = NodeImages(ask, lambda: changes.append(images.known))
     assert images.known is None
     with pytest.raises(asyncio.CancelledError):
