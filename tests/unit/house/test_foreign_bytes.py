@@ -173,7 +173,7 @@ TABLE: dict[str, Entry] = {
     "supervisor/cli/flags.py": Entry(1, OWN, "flags of the command"),
     "supervisor/cli/inspect/tap.py": Entry(2, "actors of this root", "one message"),
     "supervisor/cli/inspect/top.py": Entry(1, RUNTIME, MESSAGE),
-    "supervisor/conform/agent/resources_server.py": Entry(1, OWN, "a message encoded before"),
+    "supervisor/conform/agent/node_pods.py": Entry(1, OWN, "a message encoded before"),
     "supervisor/conform/caller.py": Entry(2, "the judged program", MESSAGE),
     "supervisor/conform/cdi.py": Entry(1, "CDI files of drivers", "64 MiB, no aliases, 200 levels; in a thread"),
     "supervisor/conform/kubelet.py": Entry(1, "the judged program", MESSAGE),

@@ -20,8 +20,9 @@ from protocols.messages import devices
 from protocols.messages.supervisor import ActorStatus, FollowedStream, Heartbeat, OwnedStream
 from supervisor.base.errors import UsageError
 from supervisor.chaos import player
+from supervisor.chaos.conditions import behind_of, pod_words
 from supervisor.chaos.orders import apply
-from supervisor.chaos.player import Player, behind_of, pod_words
+from supervisor.chaos.player import Player
 from supervisor.chaos.script import EXPECTED, SYNTAX, ScriptFailed, ScriptInvalid, parse
 from supervisor.client.devices import DeviceRow
 from tests.support.memory_api import _shape
