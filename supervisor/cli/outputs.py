@@ -57,7 +57,7 @@ OUTPUTS = {
     "fleet status": Output("protocols.messages.fleet:FleetStatus"),
     "conform": Output("supervisor.conform.report.json:RunReport"),
     "conform --list": Output("supervisor.conform.verdict:Listed", LIST),
-    "check": Output("supervisor.machine.checks:Finding", LIST),
+    "check": Output("supervisor.machine.check:Finding", LIST),
     "bench": Output("supervisor.cli.bench:Measured", LIST),
     "size": Output("supervisor.size.needs:SizeNeeds"),
     "version": Output("supervisor.machine.version:Version"),
