@@ -170,14 +170,24 @@ class Plane:
     def delete(
         self, kind: str, *names: str, wait: bool = True, grace_s: int | None = None, timeout: float = 90
     ) -> None:
-        """Delete objects as kubectl does, which waits until they are gone if it is not told otherwise."""
+        """Delete objects as kubectl does, which waits until they are gone if it is not told otherwise.
+
+        Others of their names, as a new mirror, may be there by then.
+        """
         grace = "" if grace_s is None else f"&gracePeriodSeconds={grace_s}"
-        paths = [f"{PATHS[kind].format(namespace='default')}/{name}" for name in names]
-        for path in paths:
+        deleted: dict[str, str] = {}
+        for name in names:
+            path = f"{PATHS[kind].format(namespace='default')}/{name}"
             status, body = request(self.root, "DELETE", f"{path}?propagationPolicy=Background{grace}")
             assert status in (200, 202), f"{path} is not deleted: {status} {body.decode(errors='replace')}"
+            answer = json.loads(body)
+            deleted[path] = str(answer.get("details", answer["metadata"])["uid"])
         if wait:
-            until(f"{names} gone", lambda: all(request(self.root, "GET", path)[0] == 404 for path in paths), timeout)
+            until(f"{names} gone", lambda: all(self._is_gone(*each) for each in deleted.items()), timeout)
+
+    def _is_gone(self, path: str, uid: str) -> bool:
+        status, body = request(self.root, "GET", path)
+        return status == 404 or (status == 200 and json.loads(body)["metadata"]["uid"] != uid)
 
     def events(self, name: str = "", reason: str = "") -> Sequence[dict[str, Any]]:
         """The events of all namespaces, or those about what has this name, or with this reason; [] as `list`."""
