@@ -6,7 +6,7 @@ have looked before the change. After FLUSH_S it is tried again in any case: no w
 """
 
 from collections import defaultdict
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 
 import msgspec
 
@@ -143,9 +143,8 @@ class Queue:
         return min(chain(backoffs, islice(self._flush_at.values(), 1)), default=None)
 
     def _flush(self, now: float) -> None:
-        for uid, at in list(self._flush_at.items()):
-            if at > now:
-                return
+        overdue = takewhile(lambda waiting: waiting[1] <= now, self._flush_at.items())
+        for uid, _ in list(overdue):
             self._wake(uid)
 
     def _wake(self, uid: str) -> None:
