@@ -89,7 +89,7 @@ class DynamicResources:
         self.searches = SearchWorker(self.fit)
         self.tables = NodeTables()
         self.binding = BindingWait(self.claims.get, gates.binding, options.binding_timeout)
-        self.explanations = Explanations(inputs)
+        self.explanations = Explanations(inputs, lambda: self.revision)
         self._backing: dict[str, str] = {}
         self._demand_builder = DemandBuilder(
             self.claims.get, self.ledger.is_reserved, self.feed.classes, self.catalog, gates.taints
@@ -140,7 +140,6 @@ class DynamicResources:
 
     def classes_changed(self) -> None:
         self.fit.classes_changed()
-        self.explanations.classes_changed()
         self._backing = backing(self.feed.classes.values())
         self._changed(CLASSES)
 

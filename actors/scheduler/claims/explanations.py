@@ -71,18 +71,11 @@ class Work(NamedTuple):
 class Explanations:
     """Texts by demand and nodes; `run` works out the long ones."""
 
-    def __init__(self, inputs: SearchInputs) -> None:
-        self._inputs, self._catalog = inputs, inputs.catalog
+    def __init__(self, inputs: SearchInputs, revision: Callable[[], Revision]) -> None:
+        """`revision` returns another one whenever devices or classes changed."""
+        self._inputs, self._revision = inputs, revision
         self._texts = BoundedMap[Key, _Text](MAX_TEXTS)
         self._work: asyncio.Queue[Work] = asyncio.Queue()
-        self._class_changes = 0
-
-    def classes_changed(self) -> None:
-        self._class_changes += 1
-
-    @property
-    def _revision(self) -> Revision:
-        return self._catalog.revision, self._class_changes
 
     def explain(self, question: Question, done: Done) -> str | None:
         """Return the text, or None if `done` is called once it is known.
@@ -133,7 +126,7 @@ class Explanations:
     async def _find(self, question: Question) -> None:
         """Have the selectors of a question evaluated for all devices."""
         devices: dict[str, list[Device]] = {}
-        for pool in self._catalog.pools():
+        for pool in self._inputs.catalog.pools():
             devices.setdefault(pool.id.driver, []).extend(device.spec for device in pool.devices)
         with suppress(WorkerAway):
             await selections.find(expressions_of(question.demand.unallocated, self._inputs.classes), devices)
@@ -143,12 +136,12 @@ class Explanations:
         known = self._texts.get(key)
         if known is None or time.monotonic() > known.made + KEPT_S:
             return None
-        return known if known.revision == self._revision or not known.used else None
+        return known if known.revision == self._revision() or not known.used else None
 
     def _case(self, question: Question) -> Case:
         return Case(
             claims=question.demand.unallocated,
-            catalog=self._catalog,
+            catalog=self._inputs.catalog,
             nodes=tuple(Node(node.name, node.labels) for node in question.nodes),
             classes=dict(self._inputs.classes),
             engine=self._inputs.engine,
@@ -159,7 +152,7 @@ class Explanations:
         )
 
     def _keep(self, key: Key, text: str, used: bool) -> _Text:
-        kept = self._texts[key] = _Text(text, self._revision, time.monotonic(), used)
+        kept = self._texts[key] = _Text(text, self._revision(), time.monotonic(), used)
         return kept
 
 

@@ -47,8 +47,8 @@ class World:
         self.catalog, self.ledger, self.classes = Catalog(), DeviceLedger(), dict(CLASSES)
         put_devices(self.catalog, "p", devices)
         inputs = SearchInputs(self.catalog, self.ledger, self.classes, CelSelectors(), Gates())
-        self.explanations = Explanations(inputs)
-        self.done = 0
+        self.done = self.class_changes = 0
+        self.explanations = Explanations(inputs, lambda: (self.catalog.revision, self.class_changes))
 
     def explain(self, *args: Any) -> str | None:
         return self.explanations.explain(question(*args), self._done)
@@ -84,7 +84,7 @@ def test_text_is_renewed_when_classes_change() -> None:
     wrong = {"selectors": [{"cel": {"expression": 'device.driver == "other"'}}]}
     assert "its node does not fit" in str(world.explain("n2"))
     world.classes["gpu"] = class_of({"metadata": {"name": "gpu"}, "spec": wrong})
-    world.explanations.classes_changed()
+    world.class_changes += 1
     assert "selector #0 of class gpu is false" in str(world.explain("n2"))
 
 
