@@ -1,9 +1,9 @@
 """The behaviours: coroutines in the chapters of the folder `behaviours`, and modules of the user's own folders.
 
-A coroutine of ours is named as its behaviour, and `run` or `check` before it has the title and the texts. A module of a
-user is one behaviour, named as its file: it has the texts RULE, SOURCE, ADVICE and PHASE, the first line of its
-docstring is the title, and ORDER is a number by which those of a phase are sorted before their names. One coroutine
-judges:
+A coroutine of ours is named as its behaviour, with `@run` or `@check` before it; its texts are a table of `rules.toml`
+beside its chapter. A module of a user is one behaviour, named as its file: it has the texts RULE, SOURCE, ADVICE and
+PHASE, the first line of its docstring is the title, and ORDER is a number by which those of a phase are sorted before
+their names. One coroutine judges:
 
 - `run(stage)`, for the program as a whole, or
 - `check(plugin)`, which is called for each resource of a plugin, or each driver.
@@ -11,13 +11,15 @@ judges:
 It returns when the rule holds, raises Failed with what it found, or NotApplicable with the reason.
 """
 
+import functools
 import importlib.util
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
-from functools import wraps
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
 
 from supervisor.base.errors import UsageError
 from supervisor.conform.program_stage import ProgramStage
@@ -65,24 +67,43 @@ class Behaviour(Listed, frozen=True):
     run: Run
 
 
-def run(
-    title: str, *, phase: str, rule: str, source: str, advice: str, order: int = LAST
-) -> Callable[[Run], Behaviour]:
-    """Make a behaviour of a coroutine that judges the program as a whole."""
+class Script(NamedTuple):
+    """A coroutine of ours, without its texts; one for `each` judges a resource of a plugin, or a driver."""
 
-    def made(judge: Run) -> Behaviour:
-        name = judge.__name__.replace("_", "-")
-        return Behaviour(name, title, phase, rule, source, advice, order, judge)
-
-    return made
+    judge: Run
+    each: bool
 
 
-def check(
-    title: str, *, phase: str, rule: str, source: str, advice: str, order: int = LAST
-) -> Callable[[Check], Behaviour]:
-    """Make a behaviour of a coroutine that judges each resource of a plugin, or each driver."""
-    whole = run(title, phase=phase, rule=rule, source=source, advice=advice, order=order)
-    return lambda judge: whole(for_each(judge, shows_list=phase in LISTING))
+def run(judge: Run) -> Script:
+    """Mark a coroutine that judges the program as a whole."""
+    return Script(judge, each=False)
+
+
+def check(judge: Check) -> Script:
+    """Mark a coroutine that judges each resource of a plugin, or each driver."""
+    return Script(judge, each=True)
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table of `rules.toml`. The lines of a text are joined; `{name}` in a source is a line of `sources.toml`."""
+
+    title: str
+    phase: str
+    rule: str
+    source: str
+    advice: str
+    order: int = LAST
+
+
+@functools.cache
+def read_rules(folder: Path) -> dict[str, Rule]:
+    """Return the rules of a folder by the names of their behaviours."""
+    return msgspec.toml.decode((folder / "rules.toml").read_bytes(), type=dict[str, Rule])
+
+
+@functools.cache
+def _sources() -> dict[str, str]:
+    return msgspec.toml.decode((FOLDER / "sources.toml").read_bytes(), type=dict[str, str])
 
 
 def behaviours(folders: Iterable[Path] = (), kind: Kind = PLUGIN) -> list[Behaviour]:
@@ -103,7 +124,27 @@ def _scripts(folder: Path) -> list[Path]:
 
 
 def _chapter(path: Path) -> list[Behaviour]:
-    return [behaviour for behaviour in vars(_module(path)).values() if isinstance(behaviour, Behaviour)]
+    scripts = [script for script in vars(_module(path)).values() if isinstance(script, Script)]
+    return [_behaviour(script, read_rules(path.parent)) for script in scripts]
+
+
+def _behaviour(script: Script, rules: Mapping[str, Rule]) -> Behaviour:
+    name = script.judge.__name__.replace("_", "-")
+    rule = rules[name]
+    return Behaviour(
+        name=name,
+        title=_joined(rule.title),
+        phase=rule.phase,
+        rule=_joined(rule.rule),
+        source=rule.source.format_map(_sources()),
+        advice=_joined(rule.advice),
+        order=rule.order,
+        run=for_each(script.judge, shows_list=rule.phase in LISTING) if script.each else script.judge,
+    )
+
+
+def _joined(lines: str) -> str:
+    return " ".join(lines.split())
 
 
 def load(path: Path) -> Behaviour:
@@ -143,7 +184,7 @@ def _runner(path: Path, module: ModuleType) -> Run:
 def for_each(check: Check, *, shows_list: bool) -> Run:
     """Return a script that checks every plugin: one failure fails it, and it applies if it does to one of them."""
 
-    @wraps(check)
+    @functools.wraps(check)
     async def run(stage: ProgramStage[Any, Any]) -> None:
         plugins = await stage.peers()
         failures, reasons = [], []

@@ -7,20 +7,11 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.conform.caller import NO_ANSWER, SENT_S, broken_off
 from supervisor.conform.peer import SAMPLE, PluginPeer
 from supervisor.conform.scripts import check, run
-from supervisor.conform.sources import API, CONSTANTS, DOCS, ENDPOINT, MANAGER
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 
-@check(
-    "Allocate answers for one container, while ListAndWatch is open.",
-    phase="calls",
-    order=0,
-    rule="The answer to Allocate has a container response for each container request.",
-    source=f"{API}; {ENDPOINT}",
-    advice="Append a ContainerAllocateResponse for each request, and serve calls beside the open ListAndWatch: a"
-    " server with one thread cannot.",
-)
+@check
 async def allocate_one(plugin: PluginPeer) -> None:
     """Allocate each of the first devices by itself."""
     for id in plugin.healthy()[:4]:
@@ -28,13 +19,7 @@ async def allocate_one(plugin: PluginPeer) -> None:
             raise Failed(f"one container was asked for {id}, {count} were answered")
 
 
-@check(
-    "Allocate answers again for the same device.",
-    phase="calls",
-    rule="No call says that a device is free again: a pod may be rejected or deleted, and the device goes to another.",
-    source=f"{DOCS}; {MANAGER}",
-    advice="Do not count in the plugin what is allocated; the kubelet does.",
-)
+@check
 async def allocate_again(plugin: PluginPeer) -> None:
     """Ask three times for one device."""
     id = plugin.healthy()[0]
@@ -47,13 +32,7 @@ async def allocate_again(plugin: PluginPeer) -> None:
             raise Failed(f"{id}, the {number} time: {len(answers)} containers were answered")
 
 
-@check(
-    "Allocate gives all devices to one container.",
-    phase="calls",
-    rule="A container may ask for any number of devices up to those that are free.",
-    source=API,
-    advice="Answer for all of devices_ids in one container response.",
-)
+@check
 async def allocate_all(plugin: PluginPeer) -> None:
     """Ask for all healthy devices."""
     ids = plugin.healthy(2)
@@ -69,15 +48,7 @@ SHORTEST = 4
 """Characters of an id that is not taken for a word by accident."""
 
 
-@check(
-    "Allocate answers for the device that was asked for, not for one of its own choice.",
-    phase="calls",
-    rule="The kubelet chooses the devices: a container gets those of devices_ids, and another container never gets"
-    " them.",
-    source=f"{API}; {MANAGER}",
-    advice="Look the ids of the request up, and begin each answer empty; to choose devices, offer"
-    " GetPreferredAllocation.",
-)
+@check
 async def allocate_asked(plugin: PluginPeer) -> None:
     """Compare answers for one device with the answer for another, and look for ids of others in them."""
     ids = plugin.healthy(2)[:SAMPLE]
@@ -102,13 +73,7 @@ def words(answer: pb.ContainerAllocateResponse) -> Iterator[str]:
         yield device.name.rpartition("=")[2]
 
 
-@check(
-    "Allocate answers for each of several containers of one call.",
-    phase="calls",
-    rule="Allocate may hold several container requests; the answers have their number and order.",
-    source=API,
-    advice="Loop over container_requests; do not read the first one only.",
-)
+@check
 async def allocate_containers(plugin: PluginPeer) -> None:
     """Ask for two devices in two containers, and compare with single calls."""
     first, second = plugin.healthy(2)[:2]
@@ -123,14 +88,7 @@ async def allocate_containers(plugin: PluginPeer) -> None:
 UNKNOWN = "nodeplane-no-such-device"
 
 
-@check(
-    "Allocate rejects a device that the plugin does not list.",
-    phase="calls",
-    rule="Allocate fails if a device cannot be given out; the pod is then rejected instead of running without it.",
-    source=DOCS,
-    advice="Compare devices_ids with the list and return an error, such as INVALID_ARGUMENT with the id; live on,"
-    " since all other devices are lost with the process.",
-)
+@check
 async def allocate_unknown(plugin: PluginPeer) -> None:
     """Ask for a device that was never listed, alone and beside one that was."""
     for ids in ([UNKNOWN], [*plugin.healthy()[:1], UNKNOWN]):
@@ -147,14 +105,7 @@ async def allocate_unknown(plugin: PluginPeer) -> None:
 MOST = 8
 
 
-@check(
-    "GetPreferredAllocation chooses as many of the available devices as are needed, with those that must be included.",
-    phase="calls",
-    rule="The choice has allocation_size different devices of available_deviceIDs, and all of must_include_deviceIDs.",
-    source=f"{API}; {MANAGER}",
-    advice="Begin with must_include_deviceIDs, which are among available_deviceIDs, too, and fill up from the others;"
-    " offer the call in the options only if it does.",
-)
+@check
 async def preferred_allocation(plugin: PluginPeer) -> None:
     """Ask for each size, with and without devices that must be included, of all and of some devices."""
     if not plugin.options.get_preferred_allocation_available:
@@ -194,13 +145,7 @@ def fault_of(choice: Sequence[str], available: Sequence[str], included: Sequence
 CALLS = 16
 
 
-@check(
-    "Calls at the same time are answered.",
-    phase="calls",
-    rule="Pods start in parallel: calls for one arrive while those of another run.",
-    source=MANAGER,
-    advice="Serve with several threads, and hold a lock only for as long as a call needs it.",
-)
+@check
 async def parallel_calls(plugin: PluginPeer) -> None:
     """Allocate in many calls at once."""
     ids = plugin.healthy()
@@ -212,15 +157,7 @@ async def parallel_calls(plugin: PluginPeer) -> None:
             raise Failed(f"the answer for {id} among {CALLS} calls at once differs from that of a single call")
 
 
-@check(
-    "PreStartContainer answers, before each start of a container.",
-    phase="calls",
-    rule="If the options require it, PreStartContainer is called before each start, with the devices of the container"
-    " in any order; an error, or 30 s without an answer, keeps the container from starting.",
-    source=f"{API}; {CONSTANTS}; {ENDPOINT}; {MANAGER}",
-    advice="Implement the call, make it repeatable, and look devices up one by one, not by their ids joined; require"
-    " it only if it has something to do.",
-)
+@check
 async def pre_start(plugin: PluginPeer) -> None:
     """Allocate, then start, and restart with the devices in another order."""
     if not plugin.options.pre_start_required:
@@ -234,14 +171,7 @@ async def pre_start(plugin: PluginPeer) -> None:
             raise CallFailed(error.status, f"{start} start, of {', '.join(order)}: {error}") from None
 
 
-@run(
-    "PreStartContainer answers for devices that were allocated before a restart of the plugin.",
-    phase="restarts",
-    rule="A container that starts again, such as after a crash, keeps its devices: PreStartContainer is called without"
-    " another Allocate, and the plugin may have restarted meanwhile.",
-    source=f"{ENDPOINT}; {MANAGER}",
-    advice="Take the devices from devices_ids of the call, not from what this process has allocated.",
-)
+@run
 async def pre_start_restart(stage: Stage) -> None:
     """Allocate, start the program anew, and start the container."""
     plugins = [plugin for plugin in await stage.plugins() if plugin.options.pre_start_required]
@@ -259,13 +189,7 @@ async def pre_start_restart(stage: Stage) -> None:
             raise Failed(f"{ids[0]}, allocated before the plugin restarted: {error}") from None
 
 
-@run(
-    "A plugin that was killed in the middle of Allocate gives the device out after its restart.",
-    phase="restarts",
-    rule="The pod of a failed Allocate is rejected; the device is free for another.",
-    source=f"{DOCS}; {MANAGER}",
-    advice="Write no lock or state in Allocate that a killed process leaves behind, or clean it up at the start.",
-)
+@run
 async def killed_in_allocate(stage: Stage) -> None:
     """Kill during the call, early and late, start again, and allocate the same."""
     for sent in SENT_S:

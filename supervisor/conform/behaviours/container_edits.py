@@ -9,18 +9,11 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from supervisor.conform.cdi import QUALIFIED, check_declared, faults_in, is_device, names_of
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.scripts import check, run, several
-from supervisor.conform.sources import API, CDI, CDI_VALID, CDI_VALID_ADVICE, CDI_VALID_RULE, PLUGIN_CONTAINERS
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@check(
-    "Variables of the answer to Allocate can be set.",
-    phase="calls",
-    rule="envs are names and values of environment variables: a name is not empty and has no '=', neither has a NUL.",
-    source=API,
-    advice="Put NAME and VALUE apart into the map, not NAME=VALUE.",
-)
+@check
 async def environment(plugin: PluginPeer) -> None:
     """Look at the answers for single devices."""
     variables = {name: value for answer in await plugin.answers() for name, value in answer.envs.items()}
@@ -31,15 +24,7 @@ async def environment(plugin: PluginPeer) -> None:
             raise Failed(f"the variable {name!r} cannot be set")
 
 
-@check(
-    "Mounts of the answer to Allocate have absolute paths, and exist on the host.",
-    phase="calls",
-    rule="container_path and host_path of a mount are absolute; where host_path is missing, containerd and CRI-O mount"
-    " an empty directory that they make there, and other runtimes start no container.",
-    source=API,
-    advice="Name the path as the host sees it, not as the plugin's own container does, and create it before Allocate"
-    " answers.",
-)
+@check
 async def mounts(plugin: PluginPeer) -> None:
     """Look at the answers for single devices, and at that for all."""
     mounts = [mount for answer in await plugin.all_answers() for mount in answer.mounts]
@@ -58,14 +43,7 @@ def _faults_of(mount: pb.Mount) -> Iterator[str]:
         yield f"{mount.host_path} does not exist"
 
 
-@check(
-    "Device nodes of the answer to Allocate exist, with paths and permissions that a runtime takes.",
-    phase="calls",
-    rule="Both paths of a device are absolute, the host's is a device node, or a directory of some, and permissions"
-    " are one or more of r, w and m.",
-    source=f"{API}; containerd pkg/oci/utils_unix.go",
-    advice="Use the path in the host's /dev, and permissions such as rw; an empty text is none of them.",
-)
+@check
 async def device_nodes(plugin: PluginPeer) -> None:
     """Look at the answers for single devices, and at that for all."""
     nodes = [node for answer in await plugin.all_answers() for node in answer.devices]
@@ -95,14 +73,7 @@ def _host_faults(path: str) -> Iterator[str]:
             yield f"{path} is no device node"
 
 
-@check(
-    "Several devices of a container do not share a path in it.",
-    phase="calls",
-    rule="Of two device nodes, or mounts, with one container_path the kubelet passes the first to the container, only.",
-    source=PLUGIN_CONTAINERS,
-    advice="Number container_path by the device, such as /dev/gpu0 and /dev/gpu1; only what is the same may be"
-    " repeated.",
-)
+@check
 async def container_paths(plugin: PluginPeer) -> None:
     """Look at the answer for all devices in one container."""
     answers = await plugin.allocate_all()
@@ -120,14 +91,7 @@ def _apart(paths: Iterable[tuple[str, str]]) -> None:
             raise Failed(f"{known[inside]} and {outside} are both {inside} in the container")
 
 
-@run(
-    "CDI devices of the answer to Allocate exist.",
-    phase="calls",
-    rule="The runtime reads the CDI file of a device when it makes the container; it makes none with an unknown"
-    " device.",
-    source=CDI,
-    advice="Write the file into CDI_ROOT or /var/run/cdi before Allocate answers, and name devices as the file does.",
-)
+@run
 async def cdi_files(stage: Stage) -> None:
     """Look the names up in the files of all directories that a runtime reads."""
     answers = [answer for plugin in await stage.plugins() for answer in await plugin.all_answers()]
@@ -137,14 +101,7 @@ async def cdi_files(stage: Stage) -> None:
     await check_declared(names, stage.cdi)
 
 
-@check(
-    "CDI devices of the answer to Allocate have fully qualified names, in annotations as well.",
-    phase="calls",
-    rule="The name of a CDI device is VENDOR/CLASS=NAME, as its specification file declares it; the value of an"
-    " annotation cdi.k8s.io/ANY has such names, with commas.",
-    source=f"{CDI}; its pkg/cdi/annotations.go",
-    advice="Send the qualified name, such as vendor.example/gpu=0; the runtime starts no container with another one.",
-)
+@check
 async def cdi_names(plugin: PluginPeer) -> None:
     """Look at the answers for single devices, and at that for all."""
     names = [name for answer in await plugin.all_answers() for name in names_of(answer)]
@@ -154,13 +111,7 @@ async def cdi_names(plugin: PluginPeer) -> None:
         raise Failed(several(faults))
 
 
-@run(
-    "CDI files that the answer to Allocate names are such as a runtime takes.",
-    phase="calls",
-    rule=CDI_VALID_RULE,
-    source=CDI_VALID,
-    advice=CDI_VALID_ADVICE,
-)
+@run
 async def cdi_valid(stage: Stage) -> None:
     """Read the files that declare the CDI devices of the answers."""
     answers = [answer for plugin in await stage.plugins() for answer in await plugin.answers()]

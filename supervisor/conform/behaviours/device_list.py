@@ -7,21 +7,11 @@ from protocols.messages.devices import HEALTHY, UNHEALTHY
 from supervisor.conform.peer import PluginPeer
 from supervisor.conform.program_stage import NotServing
 from supervisor.conform.scripts import check, run, several
-from supervisor.conform.sources import API, BITMASK, CONSTANTS, DOCS, MANAGER
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@run(
-    "ListAndWatch sends the whole list at once, in a message that the kubelet takes.",
-    phase="list",
-    order=0,
-    rule="ListAndWatch sends the list of all devices at its begin, and again whenever one changes; a message has at"
-    " most 4 MiB.",
-    source=f"{API}; {DOCS}",
-    advice="Find the devices before Register, and send them before waiting for changes: until the list comes, the node"
-    " has 0 of the resource, and rejects pods that had some before a restart.",
-)
+@run
 async def first_list(stage: Stage) -> None:
     """Wait for the lists of all resources."""
     try:
@@ -41,13 +31,7 @@ async def first_list(stage: Stage) -> None:
 LONGEST = 63
 
 
-@check(
-    "Each device has an id of its own, of 1 to 63 characters.",
-    phase="list",
-    rule="The ID of a device is unique within its resource, not empty, and has at most 63 characters.",
-    source=API,
-    advice="Use a serial number, UUID or PCI address; of devices with one id the kubelet retains the last.",
-)
+@check
 async def device_ids(plugin: PluginPeer) -> None:
     """Look at the newest list."""
     counts = Counter(plugin.ids)
@@ -61,15 +45,7 @@ async def device_ids(plugin: PluginPeer) -> None:
 LAST = 63
 
 
-@check(
-    "NUMA nodes of devices are numbers from 0.",
-    phase="list",
-    rule="topology names NUMA nodes that exist, from 0; kubelet knows none above 63; a device without a NUMA node has"
-    " no topology.",
-    source=f"{API}; {DOCS}; {BITMASK}",
-    advice="Send the number in /sys/bus/pci/devices/ADDRESS/numa_node, and leave topology out where that is -1: no"
-    " node is known.",
-)
+@check
 async def numa(plugin: PluginPeer) -> None:
     """Look at the newest list."""
     devices = [device for device in plugin.devices if device.HasField("topology")]
@@ -87,13 +63,7 @@ async def numa(plugin: PluginPeer) -> None:
 WORDS = (HEALTHY, UNHEALTHY)
 
 
-@check(
-    "The health of a device is the word Healthy or Unhealthy.",
-    phase="list",
-    rule="health is exactly Healthy or Unhealthy; the kubelet takes every other text, such as healthy, for Unhealthy.",
-    source=f"{CONSTANTS}; {MANAGER}",
-    advice="Use the constants of the API: with another word the device is never given out, and nothing says why.",
-)
+@check
 async def health_words(plugin: PluginPeer) -> None:
     """Look at the newest list."""
     faults = [
@@ -106,14 +76,7 @@ async def health_words(plugin: PluginPeer) -> None:
 WATCHED_S, MOST = 1.0, 3
 
 
-@run(
-    "ListAndWatch stays open, and silent while nothing changes; so does Register.",
-    phase="list",
-    rule="The end of ListAndWatch means that the plugin is gone; each message costs the kubelet a checkpoint.",
-    source=f"{API}; {MANAGER}",
-    advice="Wait for a change of a device, or for the end of the call, after each list; do not return and do not poll"
-    " by sending.",
-)
+@run
 async def list_stays_open(stage: Stage) -> None:
     """Count lists for a second."""
     plugins = await stage.plugins()
@@ -129,15 +92,7 @@ async def list_stays_open(stage: Stage) -> None:
             raise Failed(f"{plugin.resource} sent {more} lists within {WATCHED_S:g} s")
 
 
-@check(
-    "ListAndWatch may be called again: by another connection, and after the kubelet has hung up.",
-    phase="calls",
-    rule="Each registration opens a new ListAndWatch, possibly before the last one has ended; each gets the whole"
-    " list.",
-    source=MANAGER,
-    advice="Keep no state of one call beyond it, send the whole list at the begin of each, serve several at once, and"
-    " do not exit when one ends.",
-)
+@check
 async def list_again(plugin: PluginPeer) -> None:
     """Open a second one beside the first, hang up, and open a third."""
     for number in ("second", "third"):
@@ -160,14 +115,7 @@ OPEN_S = 0.03
 """Time that each call stays open: one that is closed at once never gets to wait for changes."""
 
 
-@check(
-    "Calls of ListAndWatch that are over take nothing of the plugin.",
-    phase="restarts",
-    rule="Every restart of a kubelet ends a ListAndWatch and begins another; a plugin lives through many of them.",
-    source=f"{DOCS}; {MANAGER}",
-    advice="Return from ListAndWatch when its call is cancelled: a call that waits on for changes holds a thread, or"
-    " goroutine, for ever, and the last thread of a server with few of them.",
-)
+@check
 async def list_often(plugin: PluginPeer) -> None:
     """Open and close many lists, one after another."""
     for number in range(CALLS):
@@ -199,13 +147,7 @@ MANY = 1000
 MAX_RESPONSE = 1 << 20
 
 
-@check(
-    "A list of 1,000 devices and an Allocate of all of them work.",
-    phase="calls",
-    rule="Nothing limits the number of devices but the 4 MiB of a message.",
-    source=f"{API}; {MANAGER}",
-    advice="Keep ids short, and time and size of an answer proportional to the number of devices.",
-)
+@check
 async def many_devices(plugin: PluginPeer) -> None:
     """Allocate all of many devices."""
     if len(plugin.ids) < MANY:
@@ -215,13 +157,7 @@ async def many_devices(plugin: PluginPeer) -> None:
         raise Failed(f"the answer has {size} bytes; it becomes part of each checkpoint of the node")
 
 
-@run(
-    "Devices have the same ids after restarts of kubelet and plugin.",
-    phase="end",
-    rule="The kubelet knows by its id which device a pod holds, across restarts; another id is another device.",
-    source=f"{API}; {MANAGER}",
-    advice="Derive ids from the hardware, not from a counter, a random number or the order of discovery.",
-)
+@run
 async def ids_stay(stage: Stage) -> None:
     """Compare the first list with that of each later start."""
     await stage.plugins()

@@ -5,22 +5,13 @@ from typing import Any, TypeAlias
 
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import DOCS, MANAGER, POD_LIFECYCLE
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 WATCHED_S, MOST = 1.0, 2
 Registering: TypeAlias = ProgramStage[Any, Any]
 
 
-@run(
-    "Two instances of the program may serve side by side, as in a rolling update.",
-    phase="restarts",
-    rule="With maxSurge, the next version of a plugin or driver registers while the last one runs; the end of the old"
-    " one must not touch the new one.",
-    source=f"{DOCS}; {MANAGER}; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go",
-    advice="Use a socket of your own for each instance, such as with the uid of its pod, and remove nothing but this"
-    " socket; a pid does not distinguish them: that of a container may always be 1.",
-)
+@run
 async def two_instances(stage: Registering) -> None:
     """Start a second one, end the first one, and see whether the second one still serves."""
     old = {peer.name: peer for peer in await stage.peers()}
@@ -79,14 +70,7 @@ async def _serves_on(stage: Registering) -> None:
             await another.close()
 
 
-@run(
-    "The program ends soon after SIGTERM.",
-    phase="end",
-    rule="A container is sent SIGTERM, and SIGKILL when the grace period of the pod is over.",
-    source=POD_LIFECYCLE,
-    advice="Handle SIGTERM: end the open streams, stop the server, exit; GracefulStop alone waits for streams that"
-    " never end. As process 1 of a container it has no default action.",
-)
+@run
 async def ends_at_sigterm(stage: ProgramStage[Any, Any]) -> None:
     """Send SIGTERM."""
     await stage.peers()

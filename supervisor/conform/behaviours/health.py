@@ -4,20 +4,11 @@ import asyncio
 from collections.abc import Set
 
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import API, DOCS, MANAGER
 from supervisor.conform.stage import Device, Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@run(
-    "A device that breaks, and one that recovers, are reported in a new list.",
-    phase="calls",
-    rule="Whenever the health of a device changes, ListAndWatch sends the list of all devices, the broken one"
-    " included.",
-    source=f"{API}; {DOCS}",
-    advice="Wake ListAndWatch at each change in both directions, and list an unhealthy device instead of leaving it"
-    " out.",
-)
+@run
 async def health_change(stage: Stage) -> None:
     """Let the user break and mend devices; those that were broken before may stay so."""
     if not stage.break_with:
@@ -42,13 +33,7 @@ def _check_listed(stage: Stage, before: Set[Device]) -> None:
 FLAPS = 5
 
 
-@run(
-    "A device whose health changes again and again is reported as it is at last.",
-    phase="calls",
-    rule="Each list replaces the one before, so the last one after a change of health must say how the device is now.",
-    source=f"{API}; {DOCS}",
-    advice="Compare what you have sent with what is, after each wait and also for changes that come while you send.",
-)
+@run
 async def health_flaps(stage: Stage) -> None:
     """Let the user break and mend a device without a pause; it ends broken, and once more mended."""
     if not stage.break_with or not stage.mend_with:
@@ -73,15 +58,7 @@ async def _flap(stage: Stage, *scripts: str) -> None:
 AWAY_S = 0.5
 
 
-@run(
-    "The health of devices is known to a kubelet that restarts, whenever it changed.",
-    phase="restarts",
-    rule="A new kubelet knows of no device: the first list says how each is now, and changes go to the ListAndWatch"
-    " that is open.",
-    source=f"{API}; {MANAGER}",
-    advice="Begin each ListAndWatch with the devices as they are now, wake all calls that are open at a change, not"
-    " one of them that may be over, and hold no lock while nobody takes the change.",
-)
+@run
 async def health_after_restart(stage: Stage) -> None:
     """Break and mend devices after a restart, before one, and while the kubelet is away."""
     if not stage.break_with or not stage.mend_with:

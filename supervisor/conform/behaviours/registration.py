@@ -8,21 +8,11 @@ from protocols.wire.plugin_names import resource_fault, version_fault
 from supervisor.conform.caller import NO_ANSWER
 from supervisor.conform.program_stage import NotServing
 from supervisor.conform.scripts import run, several
-from supervisor.conform.sources import API, DOCS, HANDLER, SERVER
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@run(
-    "The program registers: it calls Register on kubelet.sock, or has a socket that a kubelet finds.",
-    phase="registration",
-    order=0,
-    rule="A plugin registers itself with the kubelet through DIRECTORY/device-plugins/kubelet.sock, or the kubelet"
-    " finds its socket of pluginregistration.Registration in DIRECTORY/plugins_registry/.",
-    source=f"{DOCS}; {HANDLER}",
-    advice="Dial kubelet.sock in the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir names, and call"
-    " v1beta1.Registration/Register; what the program printed may say why it did not.",
-)
+@run
 async def registers(stage: Stage) -> None:
     """Wait for the first call, whatever it holds."""
     try:
@@ -31,43 +21,21 @@ async def registers(stage: Stage) -> None:
         raise Failed(error.why) from None
 
 
-@run(
-    "Register names the version v1beta1.",
-    phase="registration",
-    order=1,
-    rule="version is exactly v1beta1, or supported_versions of GetInfo has it; the kubelet rejects every other text.",
-    source=f"{SERVER}; {HANDLER}",
-    advice="Set RegisterRequest.version to the constant of the API, v1beta1.",
-)
+@run
 async def version(stage: Stage) -> None:
     """Look at the first call."""
     if fault := version_fault((await stage.first_attempt()).request.version):
         raise Failed(fault)
 
 
-@run(
-    "Register names an extended resource.",
-    phase="registration",
-    order=2,
-    rule="resource_name is DOMAIN/NAME outside of kubernetes.io, with a domain in lower case that does not begin with"
-    " requests., and a name of at most 63 characters.",
-    source=f"{DOCS}; {SERVER}",
-    advice="Register a name such as vendor.example/gpu; pods ask for it by exactly this text in resources.limits.",
-)
+@run
 async def resource_name(stage: Stage) -> None:
     """Look at the first call."""
     if fault := resource_fault((await stage.first_attempt()).request.resource_name):
         raise Failed(fault)
 
 
-@run(
-    "Register names a socket that exists, by its file name.",
-    phase="registration",
-    order=3,
-    rule="endpoint is the name of the plugin's socket in the directory of kubelet.sock, without a path.",
-    source=f"{API}; {DOCS}",
-    advice="Bind the socket in device-plugins/ before Register, and pass its base name, such as vendor-gpu.sock.",
-)
+@run
 async def endpoint(stage: Stage) -> None:
     """Look at the first call, and at the directory at that moment."""
     attempt = await stage.first_attempt()
@@ -75,14 +43,7 @@ async def endpoint(stage: Stage) -> None:
         raise Failed(fault)
 
 
-@run(
-    "The plugin answers GetDevicePluginOptions while its Register call waits.",
-    phase="registration",
-    order=4,
-    rule="A plugin serves before it registers: the kubelet dials it and gets its options before it answers Register.",
-    source=f"{DOCS}; {SERVER}",
-    advice="Start the gRPC server first and call Register from another thread or goroutine than the one that serves.",
-)
+@run
 async def serves_first(stage: Stage) -> None:
     """Look at what became of the first call."""
     attempt = await stage.first_attempt()
@@ -97,16 +58,7 @@ async def serves_first(stage: Stage) -> None:
 FLAGS = ("pre_start_required", "get_preferred_allocation_available")
 
 
-@run(
-    "GetDevicePluginOptions is answered, with the options that Register has.",
-    phase="registration",
-    order=5,
-    rule="Only the answer of GetDevicePluginOptions counts, the kubelet ignores the options of the Register call; if"
-    " it is an error, Register fails with it.",
-    source=SERVER,
-    advice="Implement GetDevicePluginOptions, and answer with the options that the Register call has; without any,"
-    " with an empty message.",
-)
+@run
 async def options(stage: Stage) -> None:
     """Compare the options of the call with the answer."""
     attempt = await stage.first_attempt()
@@ -119,16 +71,7 @@ async def options(stage: Stage) -> None:
             raise Failed(f"Register has {flag}, GetDevicePluginOptions has not")
 
 
-@run(
-    "The plugin offers the devices of the profile: its resource, names that begin so, and no fewer.",
-    phase="registration",
-    order=200,
-    rule="Pods ask for a resource by its exact name, agents know devices by their ids; the node is known by its"
-    " number.",
-    source=f"{DOCS}; --profile",
-    advice="Register the name that the pods of your users have, and list every device of the machine; or leave"
-    " --profile out.",
-)
+@run
 async def profile(stage: Stage) -> None:
     """Compare the lists with the profile."""
     profile = stage.profile
@@ -150,14 +93,7 @@ async def profile(stage: Stage) -> None:
 WATCHED_S = 1.5
 
 
-@run(
-    "The plugin registers once with each kubelet.",
-    phase="restarts",
-    rule="Each Register makes another connection, which replaces the last one of the resource; when the replaced one"
-    " ends, kubelets up to 1.36 take the resource for gone.",
-    source=f"{SERVER}; {HANDLER}; kubernetes/kubernetes issues 121994, 124716 and 127803",
-    advice="Register once for each kubelet.sock: compare its inode number, and ignore what you have made yourself.",
-)
+@run
 async def registers_once(stage: Stage) -> None:
     """Restart the kubelet, and count."""
     await stage.plugins()
@@ -174,15 +110,7 @@ REJECTING_S, PAUSE_S, MOST = 2.0, 0.03, 10
 """Seconds in which calls are rejected, the least time between two of a resource, and how many may follow sooner."""
 
 
-@run(
-    "The plugin tries again after a rejected Register, with a pause.",
-    phase="restarts",
-    rule="Register may fail, such as by a deadline while the kubelet starts; only the plugin can repeat it, and the"
-    " kubelet starts for some time.",
-    source=SERVER,
-    advice="Repeat Register with a back-off, or end with an error so that the container is started again; do not only"
-    " log it, and do not repeat it without a pause.",
-)
+@run
 async def register_rejected(stage: Stage) -> None:
     """Restart the kubelet, which then rejects one call of each resource, and once more, to reject all for a while."""
     await stage.plugins()

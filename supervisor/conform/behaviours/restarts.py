@@ -10,21 +10,11 @@ from pathlib import Path
 from supervisor.conform.busy import check_idle
 from supervisor.conform.cdi import declared, names_of
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import CDI, DOCS, MANAGER, SERVER
 from supervisor.conform.stage import Stage
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@run(
-    "The plugin registers again when the kubelet has restarted.",
-    phase="restarts",
-    order=0,
-    rule="A starting kubelet removes all sockets in device-plugins/ and makes kubelet.sock anew; plugins then register"
-    " again.",
-    source=f"{DOCS}; {SERVER}",
-    advice="Watch the directory for the creation of kubelet.sock; then bind your socket anew, since it was removed,"
-    " and register.",
-)
+@run
 async def kubelet_restarts(stage: Stage) -> None:
     """Restart the kubelet without a pause, twice."""
     await stage.plugins()
@@ -36,14 +26,7 @@ async def kubelet_restarts(stage: Stage) -> None:
 AWAY_S = 2.0
 
 
-@run(
-    "The plugin waits for a kubelet that is away for a while.",
-    phase="restarts",
-    rule="kubelet.sock is missing while a kubelet restarts; a plugin registers once it is there again.",
-    source=DOCS,
-    advice="Wait for kubelet.sock to be created instead of giving up at the first failed dial; exiting costs a crash"
-    " back-off.",
-)
+@run
 async def kubelet_away(stage: Stage) -> None:
     """Stop the kubelet, and start it later."""
     await stage.plugins()
@@ -54,13 +37,7 @@ async def kubelet_away(stage: Stage) -> None:
 HEAD_START_S = 1.0
 
 
-@run(
-    "The program may start before the kubelet.",
-    phase="restarts",
-    rule="A plugin may start while the kubelet is restarting; it registers once kubelet.sock is there.",
-    source=DOCS,
-    advice="Wait for kubelet.sock, by a watch of its directory, before the first Register.",
-)
+@run
 async def kubelet_starts_later(stage: Stage) -> None:
     """Start the program, and then the kubelet."""
     await stage.plugins()
@@ -69,14 +46,7 @@ async def kubelet_starts_later(stage: Stage) -> None:
     await stage.serve_started()
 
 
-@run(
-    "A plugin that was killed serves after it is started again.",
-    phase="restarts",
-    rule="A plugin may end at any moment, by SIGKILL too; its socket's file then stays, and the next start replaces"
-    " it.",
-    source=DOCS,
-    advice="Remove the file of your own socket before you bind it: a socket that nobody listens to makes bind fail.",
-)
+@run
 async def plugin_killed(stage: Stage) -> None:
     """SIGKILL, and start again."""
     await stage.plugins()
@@ -85,15 +55,7 @@ async def plugin_killed(stage: Stage) -> None:
         await plugin.allocate(plugin.healthy()[:1])
 
 
-@run(
-    "Files and devices of answers to Allocate exist while the plugin is away, and after its restart.",
-    phase="restarts",
-    rule="The kubelet retains the answer to Allocate and uses it at each start of the container, also while the plugin"
-    " is away, as during its update; it does not ask again.",
-    source=f"{MANAGER}; {DOCS}; {CDI}",
-    advice="Leave the files and directories of allocated devices, CDI files included, when the plugin ends and starts,"
-    " and write a CDI file under the same name each time.",
-)
+@run
 async def answers_stay(stage: Stage) -> None:
     """Allocate, SIGTERM, start again, and look for the paths of the host and the CDI devices."""
     answers = [answer for plugin in await stage.plugins() for answer in await plugin.answers()]
@@ -125,14 +87,7 @@ def existing(paths: Set[str], names: Set[str], folders: Sequence[Path]) -> set[s
 SOCKET, CHECKPOINT = "conform-of-another-vendor.sock", "kubelet_internal_checkpoint"
 
 
-@run(
-    "Files of others in the kubelet's directory stay as they are.",
-    phase="restarts",
-    rule="device-plugins/ has the sockets of all plugins of the node and the kubelet's checkpoint of what is"
-    " allocated; a plugin owns its socket alone.",
-    source=f"{DOCS}; {MANAGER}",
-    advice="Remove the file of your own socket by its name, instead of all that is in the directory.",
-)
+@run
 async def others_stay(stage: Stage) -> None:
     """Start the program beside them, and end it."""
     await stage.plugins()
@@ -171,15 +126,7 @@ SETTLE_S, OPEN_S = 0.5, 0.2
 """OPEN_S: a call that is closed at its first list may never get to the loop that waits for changes."""
 
 
-@run(
-    "The program needs no processor while nothing happens.",
-    phase="calls",
-    rule="A plugin waits for calls, changes and the kubelet; it must not take processor time from the pods of the"
-    " node.",
-    source=DOCS,
-    advice="Leave the loop of ListAndWatch when its call ends: one that goes on with a closed channel or context"
-    " spins.",
-)
+@run
 async def idle(stage: Stage) -> None:
     """Open lists, hang up, and watch its threads."""
     for plugin in await stage.plugins():
@@ -197,13 +144,7 @@ async def idle(stage: Stage) -> None:
     await check_idle(stage.program, "after a ListAndWatch had ended")
 
 
-@run(
-    "The plugin needs no processor while there is no kubelet.",
-    phase="restarts",
-    rule="A kubelet may be away for minutes, such as during an upgrade; the pods of the node run on and need the node.",
-    source=DOCS,
-    advice="Sleep between tries, or watch the directory for kubelet.sock, instead of looking for it in a tight loop.",
-)
+@run
 async def waits_idle(stage: Stage) -> None:
     """Stop the kubelet, and watch the threads of the plugin."""
     await stage.plugins()

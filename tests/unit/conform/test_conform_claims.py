@@ -18,6 +18,6 @@ async def test_share_without_a_device_fails() -> None:
         yield DriverClaim("default", "uid", "c")
 
     offered = Offered("a.example", "pool", {"name": "0", "allowMultipleAllocations": True})
-    driver = Mock(offered=lambda: [offered], claim=claim, prepared=AsyncMock(return_value=[]), evidence=lambda: ())
+    driver = Mock(offered=lambda: [offered], claim=claim, prepared=AsyncMock(return_value=[]))
     with pytest.raises(Failed, match="claim c has one device, the answer has 0"):
-        await shares.run(Mock(peers=AsyncMock(return_value=[driver])))
+        await shares.judge(driver)

@@ -181,6 +181,7 @@ TABLE: dict[str, Entry] = {
         1, "the user's manifest", "64 MiB, 200 levels, EXPANDED by aliases"
     ),
     "supervisor/conform/manifest/pods.py": Entry(2, RUNTIME, MESSAGE),
+    "supervisor/conform/scripts.py": Entry(2, OWN, "rules and sources of the product"),
     "supervisor/dra/sources.py": Entry(1, "files of users, of the command that reads them", "64 MiB"),
     "supervisor/forkserver/wire.py": Entry(4, OWN, "packets of the forkserver, declared fields"),
     "supervisor/machine/facts.py": Entry(1, "the container runtime", "4 MiB of a message"),

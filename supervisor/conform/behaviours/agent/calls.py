@@ -6,19 +6,10 @@ import time
 from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.program_stage import NotServing
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import POD_RESOURCES_CLIENT, POD_RESOURCES_DOCS, POD_RESOURCES_SERVER
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@run(
-    "The program calls the pod resources API.",
-    phase="calls",
-    order=0,
-    rule="The kubelet serves v1.PodResourcesLister on DIRECTORY/pod-resources/kubelet.sock.",
-    source=POD_RESOURCES_DOCS,
-    advice="Dial the socket that NODEPLANE_POD_RESOURCES names, or pod-resources/kubelet.sock below"
-    " NODEPLANE_KUBELET_DIR, and call List or ListAndWatch; what the program printed may say why it did not.",
-)
+@run
 async def calls(stage: AgentStage) -> None:
     """Wait for the first call."""
     try:
@@ -30,14 +21,7 @@ async def calls(stage: AgentStage) -> None:
 PODS, WATCHED_S = 60, 2.0
 
 
-@run(
-    "The number of calls does not grow with that of the pods.",
-    phase="calls",
-    rule="The kubelet answers 100 calls per second of all agents together, with a burst of 10; List has the devices of"
-    " all pods.",
-    source=POD_RESOURCES_SERVER,
-    advice="Take the devices from List or the event, without a Get for each pod; after many events List once.",
-)
+@run
 async def calls_per_pod(stage: AgentStage) -> None:
     """Count calls for a while, then again while many pods come."""
     await stage.peers()
@@ -62,13 +46,7 @@ CALLS, MOST = 4, 3
 """Calls that are waited for, and connections that an agent may open meanwhile."""
 
 
-@run(
-    "The agent uses one connection for many calls, or closes those that it opens.",
-    phase="calls",
-    rule="A connection stays until it is closed: each costs memory and a file of the agent, and of the kubelet.",
-    source=f"{POD_RESOURCES_CLIENT}; NVIDIA/dcgm-exporter issue 702",
-    advice="Make the connection once and call on it, or close it after each call: with defer conn.Close() in Go.",
-)
+@run
 async def connections(stage: AgentStage) -> None:
     """Count connections before and after some calls."""
     await stage.peers()
@@ -79,13 +57,7 @@ async def connections(stage: AgentStage) -> None:
         raise Failed(f"with {stage.server.counted - calls} calls it opened {more} connections that it did not close")
 
 
-@run(
-    "Calls have a deadline.",
-    phase="calls",
-    rule="A kubelet that hangs never answers; a call without a deadline then waits for ever. Streams need none.",
-    source=POD_RESOURCES_CLIENT,
-    advice="Pass a timeout of some seconds to List, Get and GetAllocatableResources: a context with one in Go.",
-)
+@run
 async def deadlines(stage: AgentStage) -> None:
     """Look at the deadlines of the unary calls."""
     unary = [call for call in await stage.peers() if not call.streams]
@@ -98,14 +70,7 @@ async def deadlines(stage: AgentStage) -> None:
 RATE_WATCHED_S, RATE_MOST = 2.0, 10
 
 
-@run(
-    "The agent does not call more often than it needs to.",
-    phase="calls",
-    rule="The kubelet answers 100 calls per second of all agents together, with a burst of 10; what is beyond gets"
-    " RESOURCE_EXHAUSTED, whoever it is.",
-    source=POD_RESOURCES_SERVER,
-    advice="Poll every few seconds, ask once for all pods instead of once for each, or use ListAndWatch and wait.",
-)
+@run
 async def rate(stage: AgentStage) -> None:
     """Count calls for a while in which nothing changes."""
     await stage.peers()
@@ -118,13 +83,7 @@ async def rate(stage: AgentStage) -> None:
 LARGE_LIST_PODS, PADDING, LAST = 60, 100_000, "the-last-of-many"
 
 
-@run(
-    "The agent takes a list of more than 4 MiB.",
-    phase="calls",
-    rule="A list may have up to 16 MiB, the limit of kubelet's own client; gRPC's default is 4 MiB.",
-    source=POD_RESOURCES_CLIENT,
-    advice="Set the largest message that the client receives to 16 MiB (grpc.max_receive_message_length).",
-)
+@run
 async def large_list(stage: AgentStage) -> None:
     """Add large pods, and look whether the agent lives and shows the last."""
     await stage.peers()

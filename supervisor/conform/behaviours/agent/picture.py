@@ -6,20 +6,12 @@ import time
 from protocols.wire import podresources_v1_pb2 as pb
 from supervisor.conform.agent.agent_stage import WATCH, AgentStage
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import API, POD_RESOURCES_API, POD_RESOURCES_KEP, POD_RESOURCES_SERVER
 from supervisor.conform.verdict import Failed
 
 NAME, LAST = "comes-and-goes", "goes-with-all-others"
 
 
-@run(
-    "The agent shows pods that come, and not those that are gone.",
-    phase="calls",
-    rule="A pod in ADDED or List has its devices; one in DELETED, or no longer in List, has none: they may be"
-    " another's.",
-    source=POD_RESOURCES_KEP,
-    advice="Handle DELETED, which has no containers, by name and namespace; replace the whole picture at each List.",
-)
+@run
 async def shows_pods(stage: AgentStage) -> None:
     """Add a pod, and delete it; add another, and delete all."""
     await stage.peers()
@@ -42,14 +34,7 @@ PLAIN, LATER, BEHIND = "one-container", "device-in-the-last-container", "device-
 SIDECAR, FOREIGN = "sidecar", pb.ContainerDevices(resource_name="another.example/nic", device_ids=["nic-0"])
 
 
-@run(
-    "Devices are found in each container of a pod, and behind those of other vendors.",
-    phase="calls",
-    rule="A pod has several containers, sidecars first, and a container several entries: one for each device, of all"
-    " resources.",
-    source=f"{POD_RESOURCES_API}; {POD_RESOURCES_SERVER}",
-    advice="Loop over all containers, all devices of each and all device_ids of each, and leave out other resources.",
-)
+@run
 async def all_containers(stage: AgentStage) -> None:
     """Add a pod of each kind."""
     await stage.peers()
@@ -68,16 +53,7 @@ async def all_containers(stage: AgentStage) -> None:
 SETTLE_S = 1.0
 
 
-@run(
-    "The agent lives with pods of all kinds: without devices, with processors, memory and claims, and without any.",
-    phase="calls",
-    order=50,
-    rule="All pods of the node are listed, none if there are none, with empty lists where they have nothing; a device"
-    " may have no topology, or several entries for its NUMA nodes, a claim no devices yet.",
-    source=f"{POD_RESOURCES_API}; {POD_RESOURCES_SERVER}",
-    advice="Expect each list to be empty and each message to be missing; what the program printed may say where it"
-    " fails.",
-)
+@run
 async def kinds_of_pods(stage: AgentStage) -> None:
     """Add such pods, and see whether the agent goes on."""
     await stage.peers()
@@ -129,13 +105,7 @@ def kinds(resource: str) -> list[list[pb.ContainerResources]]:
 NAMESPACES_NAME, MARK, OTHER = "in-two-namespaces", "mark-of-namespaces", "conform-other"
 
 
-@run(
-    "Pods of one name in two namespaces are two pods.",
-    phase="calls",
-    rule="A pod is its namespace and name: StatefulSets and charts give pods of several namespaces the same name.",
-    source=f"{POD_RESOURCES_API}; {POD_RESOURCES_KEP}",
-    advice="Use namespace and name, or the uid of the events, as the key of what you know of pods.",
-)
+@run
 async def namespaces(stage: AgentStage) -> None:
     """Add two pods, delete one, and look for the other once the agent knows of that."""
     await stage.peers()
@@ -156,13 +126,7 @@ async def namespaces(stage: AgentStage) -> None:
 SAME_IDS_NAME, SAME_IDS_OTHER, SAME_IDS_MARK = "has-the-id", "has-the-id-of-anothers", "mark-of-ids"
 
 
-@run(
-    "Devices of two resources may have the same id.",
-    phase="calls",
-    rule="The id of a device is unique among those of its resource only: two plugins of a node may both have a 0.",
-    source=f"{API}; {POD_RESOURCES_API}",
-    advice="Use resource_name and id together as the key of what you know of devices.",
-)
+@run
 async def same_ids(stage: AgentStage) -> None:
     """Give a device to a pod, and one of another resource and of that id to another pod."""
     await stage.peers()
@@ -185,14 +149,7 @@ async def same_ids(stage: AgentStage) -> None:
 UPDATED_PLAIN, UPDATED_NAME = "has-a-device", "gets-devices-later"
 
 
-@run(
-    "The agent shows a pod that gets its devices after it was added.",
-    phase="calls",
-    rule="A pod may be added without devices, and UPDATED when it has them, such as those of claims; an event is its"
-    " state.",
-    source=POD_RESOURCES_KEP,
-    advice="Handle UPDATED like ADDED: replace what you know of the pod by what the event has.",
-)
+@run
 async def updated(stage: AgentStage) -> None:
     """Add a pod without devices, and then give it one."""
     await stage.peers()
@@ -210,13 +167,7 @@ async def updated(stage: AgentStage) -> None:
         stage.restore()
 
 
-@run(
-    "A watching agent also learns of the pods that were there before.",
-    phase="calls",
-    rule="ListAndWatch sends changes only: a pod that exists is silent until it does. List after the stream's headers.",
-    source=POD_RESOURCES_KEP,
-    advice="Open the stream, wait for its headers, call List, then apply events: a deleted pod may be unknown.",
-)
+@run
 async def whole_picture(stage: AgentStage) -> None:
     """Look at the calls that followed the first stream."""
     await stage.needs_watch()
@@ -236,13 +187,7 @@ LEAST, WATCHED_S = 20, 2.0
 """Events per second, once all buffers are full, of an agent that only stores them on a machine that is overloaded."""
 
 
-@run(
-    "A watching agent reads as fast as pods change.",
-    phase="calls",
-    rule="A client that does not read is dropped with RESOURCE_EXHAUSTED once the server's buffer is full.",
-    source=POD_RESOURCES_KEP,
-    advice="Only put events into a queue or map in the loop that reads the stream; do the slow work elsewhere.",
-)
+@run
 async def burst(stage: AgentStage) -> None:
     """Add and delete many pods at once."""
     await stage.needs_watch()
@@ -260,13 +205,7 @@ async def burst(stage: AgentStage) -> None:
             raise Failed(f"it took {taken} of {pods.count - before} events within {stage.timeout:g} s")
 
 
-@run(
-    "A watching agent keeps its stream open.",
-    phase="calls",
-    rule="A stream is silent while nothing changes, for days; each new one costs the server a snapshot.",
-    source=POD_RESOURCES_KEP,
-    advice="Read the stream in a loop without a deadline, instead of a short one that is repeated.",
-)
+@run
 async def stream_stays(stage: AgentStage) -> None:
     """Count streams for a while in which nothing changes."""
     await stage.needs_watch()

@@ -7,21 +7,13 @@ from supervisor.conform.agent.agent_stage import WATCH, AgentStage
 from supervisor.conform.busy import check_idle
 from supervisor.conform.program_stage import START_FACTOR
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import POD_RESOURCES_CLIENT, POD_RESOURCES_DOCS, POD_RESOURCES_KEP, POD_RESOURCES_SERVER
 from supervisor.conform.verdict import Failed
 
 SETTLE_S = 0.3
 """gRPC sends a call again by itself if the server ends before it has sent a header."""
 
 
-@run(
-    "The agent calls the next server when the kubelet has restarted.",
-    phase="restarts",
-    order=0,
-    rule="A restart of the kubelet breaks all connections and makes the socket anew, under the same path.",
-    source=POD_RESOURCES_DOCS,
-    advice="Call again after UNAVAILABLE, by a channel that connects anew; mount the directory, not the socket.",
-)
+@run
 async def server_restarts(stage: AgentStage) -> None:
     """Restart the server twice."""
     await stage.peers()
@@ -36,14 +28,7 @@ async def server_restarts(stage: AgentStage) -> None:
 AWAY_S = 2.0
 
 
-@run(
-    "The agent waits for a kubelet that is away for a while.",
-    phase="restarts",
-    rule="The socket is missing while a kubelet is updated; agents go on once it is there again.",
-    source=POD_RESOURCES_DOCS,
-    advice="Do not exit when the socket is missing: an exit costs the back-off of a crashed container, up to 5"
-    " minutes.",
-)
+@run
 async def server_away(stage: AgentStage) -> None:
     """Stop the server, and start it later."""
     await stage.peers()
@@ -58,13 +43,7 @@ async def server_away(stage: AgentStage) -> None:
 PAUSE_S = 0.5
 
 
-@run(
-    "The agent lives on when a kubelet does not answer, and calls the next one.",
-    phase="restarts",
-    rule="A kubelet that hangs answers nothing until it is started again: calls end at their deadlines meanwhile.",
-    source=f"{POD_RESOURCES_DOCS}; {POD_RESOURCES_CLIENT}",
-    advice="Treat DEADLINE_EXCEEDED like UNAVAILABLE: log it, wait with a back-off, and call again; do not exit.",
-)
+@run
 async def server_hangs(stage: AgentStage) -> None:
     """Answer nothing until the call that came is over, and restart the server."""
     await stage.peers()
@@ -89,13 +68,7 @@ async def server_hangs(stage: AgentStage) -> None:
 HEAD_START_S = 2.0
 
 
-@run(
-    "The program may start before the kubelet.",
-    phase="restarts",
-    rule="An agent may start while the kubelet restarts; it calls once the socket is there.",
-    source=POD_RESOURCES_DOCS,
-    advice="Try again while the socket is missing, with a pause, instead of failing at the first dial.",
-)
+@run
 async def server_starts_later(stage: AgentStage) -> None:
     """Start the program, and then the server."""
     await stage.peers()
@@ -107,13 +80,7 @@ async def server_starts_later(stage: AgentStage) -> None:
 GONE, NEW = "gone-meanwhile", "new-meanwhile"
 
 
-@run(
-    "The agent shows what changed while it was cut off.",
-    phase="restarts",
-    rule="Nobody reports what happened while there was no kubelet: pods that List no longer has are gone.",
-    source=POD_RESOURCES_KEP,
-    advice="Replace all that you know by the List after a new stream or connection, instead of adding it.",
-)
+@run
 async def shows_after_restart(stage: AgentStage) -> None:
     """Stop the server, delete a pod, add another, and start it."""
     await stage.peers()
@@ -133,13 +100,7 @@ async def shows_after_restart(stage: AgentStage) -> None:
 RESUMES_SETTLE_S = 1.0
 
 
-@run(
-    "A watching agent that was cut off learns what it missed.",
-    phase="restarts",
-    rule="A new stream begins with the next change: what changed in between is learned by List.",
-    source=POD_RESOURCES_KEP,
-    advice="After each new stream call List and replace the picture, unless the server offers to resume.",
-)
+@run
 async def resumes(stage: AgentStage) -> None:
     """Break the stream, and look at the calls that follow the new one."""
     await stage.needs_watch()
@@ -153,13 +114,7 @@ async def resumes(stage: AgentStage) -> None:
         raise Failed("it opened ListAndWatch again, without List: it knows pods that are gone, and misses new ones")
 
 
-@run(
-    "A watching agent polls a kubelet that has no watch.",
-    phase="restarts",
-    rule="A kubelet without the watch, or with its gate off, answers ListAndWatch with UNIMPLEMENTED; all have List.",
-    source=POD_RESOURCES_KEP,
-    advice="Poll List every few seconds once ListAndWatch was answered with UNIMPLEMENTED; that does not pass by.",
-)
+@run
 async def no_watch(stage: AgentStage) -> None:
     """Restart the server without a watch."""
     await stage.needs_watch()
@@ -204,37 +159,19 @@ async def _survives(stage: AgentStage, code: str) -> None:
         raise Failed(f"it made {calls} calls within {FAILING_S:g} s that were answered with {code}")
 
 
-@run(
-    "The agent lives on when calls are answered with RESOURCE_EXHAUSTED, and calls again with a pause.",
-    phase="restarts",
-    rule="Other agents have used the kubelet's rate limit up, or this one read too slowly: the same call works soon.",
-    source=POD_RESOURCES_SERVER,
-    advice="Treat the code as temporary: log it, wait with a back-off, and call again; do not exit, and do not spin.",
-)
+@run
 async def resource_exhausted(stage: AgentStage) -> None:
     """Fail all calls for a while."""
     await _survives(stage, "RESOURCE_EXHAUSTED")
 
 
-@run(
-    "The agent lives on when calls are answered with UNAVAILABLE, and calls again with a pause.",
-    phase="restarts",
-    rule="The server is restarting, or its queue is full: the same call works soon.",
-    source=POD_RESOURCES_SERVER,
-    advice="Treat the code as temporary: log it, wait with a back-off, and call again; do not exit, and do not spin.",
-)
+@run
 async def unavailable(stage: AgentStage) -> None:
     """Fail all calls for a while."""
     await _survives(stage, "UNAVAILABLE")
 
 
-@run(
-    "The agent needs no processor while there is no kubelet.",
-    phase="restarts",
-    rule="A kubelet may be away for minutes, such as during an upgrade; the pods of the node run on and need the node.",
-    source=POD_RESOURCES_DOCS,
-    advice="Sleep between tries, or watch the directory for the socket, instead of looking for it in a tight loop.",
-)
+@run
 async def waits_idle(stage: AgentStage) -> None:
     """Stop the server, and watch the threads of the agent."""
     await stage.peers()

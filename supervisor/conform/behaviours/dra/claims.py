@@ -11,27 +11,10 @@ from supervisor.conform.dra.driver_peer import DriverPeer, contents, key_of, key
 from supervisor.conform.dra.objects import CLAIMS, REQUEST, DriverClaim, Offered
 from supervisor.conform.program_stage import START_FACTOR
 from supervisor.conform.scripts import check
-from supervisor.conform.sources import (
-    ADMIN_KEP,
-    BINDING_KEP,
-    DRA_API,
-    DRA_HELPER,
-    DRA_KEP,
-    DRA_MANAGER,
-    RESOURCE_API,
-    SHARES_KEP,
-    STATUS_KEP,
-)
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 
-@check(
-    "A device of a subrequest is answered for the request.",
-    phase="calls",
-    rule="A result for one of several alternatives has REQUEST/SUBREQUEST; containers name the request alone.",
-    source=f"{DRA_API}; {DRA_HELPER}; KEP-4816 (prioritized list)",
-    advice="Cut request names at the slash before you put them into request_names.",
-)
+@check
 async def subrequests(driver: DriverPeer) -> None:
     """Prepare a claim with alternatives."""
     async with driver.claim(driver.offered()[:1], request="device/best") as claim:
@@ -40,14 +23,7 @@ async def subrequests(driver: DriverPeer) -> None:
         raise Failed(f"the result is of device/best, request_names is {names}; it must be ['device'] or empty")
 
 
-@check(
-    "Each device is answered for the request that it was allocated for.",
-    phase="calls",
-    rule="A container that names one request of a claim gets the devices whose request_names have it, and those whose"
-    " request_names are empty, by their CDI ids.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Take request and device from the same result of the allocation, and make the CDI id of that device.",
-)
+@check
 async def requests_apart(driver: DriverPeer) -> None:
     """Prepare a claim of two requests."""
     first, second = driver.offered(2)[:2]
@@ -74,13 +50,7 @@ def _has(id: str, name: str) -> bool:
 PARAMETERS = {"apiVersion": "other.nodeplane.example/v1", "kind": "Unknown", "level": 7}
 
 
-@check(
-    "Configuration of other drivers in a claim is left to them.",
-    phase="calls",
-    rule="An allocation has the opaque configuration of all its drivers; each reads the entries that name it.",
-    source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice="Skip entries whose opaque.driver is not yours before you decode their parameters; reject only your own.",
-)
+@check
 async def opaque_config(driver: DriverPeer) -> None:
     """Prepare a claim that has the configuration of another driver's class."""
     offered = driver.offered()[0]
@@ -96,13 +66,7 @@ async def opaque_config(driver: DriverPeer) -> None:
 FOREIGN = {"request": "other", "driver": "other.nodeplane.example", "pool": "other", "device": "other"}
 
 
-@check(
-    "Devices of other drivers in the same claim are not answered for.",
-    phase="calls",
-    rule="A claim may have devices of several drivers; each prepares its own, the kubelet joins the answers.",
-    source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice="Skip results whose driver is not yours, without an error.",
-)
+@check
 async def other_drivers(driver: DriverPeer) -> None:
     """Prepare a claim whose first result is another driver's."""
     offered = driver.offered()[0]
@@ -114,14 +78,7 @@ async def other_drivers(driver: DriverPeer) -> None:
         await driver.drop(claim)
 
 
-@check(
-    "Claims that share a device are prepared apart.",
-    phase="calls",
-    rule="A device with allowMultipleAllocations is in several claims at once, each with a share_id, which the answer"
-    " repeats; the end of one share leaves the others.",
-    source=f"{DRA_API}; {SHARES_KEP}",
-    advice="Key what you hold by claim and share, and copy shareID of the result into share_id (of dra/v1).",
-)
+@check
 async def shares(driver: DriverPeer) -> None:
     """Prepare two shares, unprepare one, and prepare the other again."""
     shared = [offered for offered in driver.offered() if offered.device.get("allowMultipleAllocations")][:1]
@@ -150,15 +107,7 @@ SEEN_S, WATCHED_S = 0.5, 1.0
 """Time in which a driver that follows claims sees both pods, and that one is gone."""
 
 
-@check(
-    "A claim that two pods share stays prepared until the last of them has ended.",
-    phase="calls",
-    rule="A claim may be reserved for several pods: it is prepared with the first, maybe again, and unprepared after"
-    " the last; entries of status.reservedFor come and go meanwhile.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Key what you prepare by the uid of the claim alone, and clean up in NodeUnprepareResources: not when an"
-    " entry of status.reservedFor goes.",
-)
+@check
 async def shared_claim(driver: DriverPeer) -> None:
     """Prepare for two pods, take one away, prepare again, and unprepare."""
     pods = [await driver.objects.create_pod() for _ in range(2)]
@@ -178,14 +127,7 @@ async def shared_claim(driver: DriverPeer) -> None:
         await driver.unprepared(claim)
 
 
-@check(
-    "A claim is prepared and unprepared although no pod is in its reservedFor any more.",
-    phase="calls",
-    rule="The kubelet looks for the pod in status.reservedFor before it prepares; the entry may go at any time after"
-    " that. The call does not name the pod; a claim may be answered with an error then, the call may not.",
-    source=f"{DRA_MANAGER}; {RESOURCE_API}",
-    advice="Do not look for a pod in status.reservedFor, or take an empty list for an error of that claim alone.",
-)
+@check
 async def reserved_for(driver: DriverPeer) -> None:
     """Prepare a claim that is reserved for nobody, and unprepare one whose pod is gone."""
     async with driver.claim(driver.offered()[:1], reserved=[]) as claim:
@@ -205,16 +147,7 @@ async def reserved_for(driver: DriverPeer) -> None:
             raise Failed(f"reserved for no pod any more, {error}") from None
 
 
-@check(
-    "A device that is in use is prepared for a claim with admin access, too.",
-    phase="calls",
-    order=110,
-    rule="A claim with adminAccess, such as for monitoring, ignores what other claims hold: its device may be prepared"
-    " for another, which it and its end leave as it is, CDI devices included.",
-    source=f"{RESOURCE_API}; {ADMIN_KEP}",
-    advice="Leave results with adminAccess out of the check that a device is prepared for one claim only, and have the"
-    " uid of the claim in the names of its CDI devices.",
-)
+@check
 async def admin_access(driver: DriverPeer) -> None:
     """Prepare a claim with admin access alone, and then beside one that holds the device."""
     offered = driver.offered()[0]
@@ -254,14 +187,7 @@ def admin_result(offered: Offered) -> Object:
 POLL_S = 0.2
 
 
-@check(
-    "Binding conditions of an allocated device become true.",
-    phase="calls",
-    rule="A pod is bound when all bindingConditions of its devices are True in status.devices of the claim; one of the"
-    " bindingFailureConditions gives the device up.",
-    source=f"{BINDING_KEP}; {RESOURCE_API}",
-    advice="Watch claims that are allocated to your devices, and set the conditions in status.devices of the claim.",
-)
+@check
 async def binding_conditions(driver: DriverPeer) -> None:
     """Allocate such a device, and wait."""
     chosen = [offered for offered in driver.offered() if offered.device.get("bindingConditions")][:1]
@@ -291,14 +217,7 @@ def _true(claim: dict[str, object]) -> set[str]:
 FIELDS = ("allocation", "reservedFor")
 
 
-@check(
-    "The allocation of a claim and its reservations stay as they are when it is prepared.",
-    phase="calls",
-    rule="Of the status of a claim, a driver may write the entries of its devices in status.devices; allocation and"
-    " reservedFor are those of the scheduler and of controllers, who take devices away by them.",
-    source=f"{RESOURCE_API}; {STATUS_KEP}",
-    advice="Apply or patch status.devices alone, instead of writing the whole status of a claim that was read before.",
-)
+@check
 async def claim_status(driver: DriverPeer) -> None:
     """Compare the status before with that after a claim was prepared, and unprepared."""
     async with driver.claim(driver.offered()[:1]) as claim:

@@ -8,22 +8,12 @@ from supervisor.conform.busy import check_idle
 from supervisor.conform.dra.driver_peer import DriverPeer, Health, Key
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.scripts import check, run, several
-from supervisor.conform.sources import DRA_API, HEALTH_API, HEALTH_KEP, REGISTRATION
 from supervisor.conform.verdict import Failed, NotApplicable
 
 LONGEST = 1024
 
 
-@check(
-    "NodeWatchResources reports all devices at once, by pool and name.",
-    phase="health",
-    order=0,
-    rule="The stream begins with a report of every device of the driver, each once, under the pool and name of its"
-    " slice; health is HEALTHY or UNHEALTHY, a message has at most 1,024 bytes.",
-    source=f"{HEALTH_API}; {HEALTH_KEP}",
-    advice="Send a NodeWatchResourcesResponse with all devices at the begin: one that is missing is Unknown; a timeout"
-    " is 0 or more seconds.",
-)
+@check
 async def health_report(driver: DriverPeer) -> None:
     """Compare the first report with the slices."""
     if driver.health is None:
@@ -48,13 +38,7 @@ async def health_report(driver: DriverPeer) -> None:
 UNHEALTHY = 2
 
 
-@run(
-    "A device that breaks, and one that recovers, are reported.",
-    phase="health",
-    rule="Whenever the health of a device changes, NodeWatchResources sends the list of all devices.",
-    source=f"{HEALTH_API}; {HEALTH_KEP}",
-    advice="Wake the stream at each change in both directions; UNHEALTHY is 2 and HEALTHY is 1.",
-)
+@run
 async def health_change(stage: DriverStage) -> None:
     """Let the user break and mend devices; those that were broken before may stay so."""
     if not stage.break_with:
@@ -83,15 +67,7 @@ def broken(drivers: Sequence[DriverPeer]) -> set[tuple[str, str, str]]:
 DEFAULT_S, MOST_S = 30, 40.0
 
 
-@run(
-    "Reports are repeated before the health of a device counts as unknown, and the stream stays open.",
-    phase="health",
-    order=200,
-    rule="A device that was not reported for health_check_timeout_seconds (30 if that is 0) is Unknown: reports are"
-    " repeated within that time although nothing changes, on a stream that stays open.",
-    source=f"{HEALTH_API}; {HEALTH_KEP}",
-    advice="Repeat the whole list every third of the timeout, and return from the call only when it is cancelled.",
-)
+@run
 async def health_keepalive(stage: DriverStage) -> None:
     """Open another stream, and wait for its reports after the first."""
     for driver in await stage.drivers():
@@ -139,14 +115,7 @@ def missing(due: set[Key], times: Mapping[Key, int]) -> set[Key]:
     return {key for key in due if times[key] < 2}
 
 
-@check(
-    "Each health service that GetInfo names reports, to several kubelets' connections at once.",
-    phase="health",
-    rule="A kubelet opens the stream of v1.DRAResourceHealth or v1alpha1.DRAResourceHealth, and again 5 s after its"
-    " end.",
-    source=f"{HEALTH_API}; {REGISTRATION}",
-    advice="Serve all that supported_versions names, keep no state of one stream beyond it, and serve several at once.",
-)
+@check
 async def health_versions(driver: DriverPeer) -> None:
     """Open a stream of each beside the first, twice."""
     if driver.health is None:
@@ -166,16 +135,7 @@ async def health_versions(driver: DriverPeer) -> None:
             raise Failed(f"{version} reports {len(names)} devices, not the {len(first)} of the first stream")
 
 
-@run(
-    "The driver needs no processor while nothing happens.",
-    phase="health",
-    order=110,
-    rule="A driver waits for calls and for changes of the API; it must not take processor time from the pods of the"
-    " node.",
-    source=DRA_API,
-    advice="Leave the loop of a health stream when its call ends, and wait for the next event of a watch instead of"
-    " asking.",
-)
+@run
 async def idle(stage: DriverStage) -> None:
     """Open health streams, hang up, and watch its threads."""
     for driver in await stage.drivers():

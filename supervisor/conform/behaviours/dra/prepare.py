@@ -7,20 +7,10 @@ from uuid import uuid4
 from supervisor.conform.dra.driver_peer import SAMPLE, DriverPeer, answer_of, contents, key_of, keys
 from supervisor.conform.dra.objects import NAMESPACE, REQUEST, DriverClaim, Offered
 from supervisor.conform.scripts import check
-from supervisor.conform.sources import DRA_API, DRA_HELPER, DRA_KEP, DRA_MANAGER, RESOURCE_API
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 
-@check(
-    "NodePrepareResources answers for a claim, with the devices of its allocation.",
-    phase="calls",
-    order=0,
-    rule="The answer has an entry for the uid of each claim, with the pool and name of each device that the claim's"
-    " status allocates to it, and the requests it is for.",
-    source=f"{DRA_API}; {DRA_KEP}",
-    advice="Read status.allocation.devices.results of the claim, take those of your driver; copy request, pool and"
-    " device.",
-)
+@check
 async def prepare_one(driver: DriverPeer) -> None:
     """Prepare a claim for each of the first devices."""
     for offered in driver.offered()[:2]:
@@ -33,15 +23,7 @@ async def prepare_one(driver: DriverPeer) -> None:
                 raise Failed(f"the request is called {REQUEST}, request_names of {offered.name} is {names}")
 
 
-@check(
-    "NodePrepareResources answers the same for a claim that is prepared already.",
-    phase="calls",
-    rule="A claim is prepared again after a kubelet restart, after an error of another driver, and for the next pod"
-    " that shares it; the answer is the same.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Make it idempotent: look first whether the claim's uid is prepared, and answer with all that was answered"
-    " then, each device with its request and CDI ids.",
-)
+@check
 async def prepare_again(driver: DriverPeer) -> None:
     """Prepare a claim of several devices three times."""
     async with driver.claim(driver.offered()[:SAMPLE]) as claim:
@@ -55,13 +37,7 @@ async def prepare_again(driver: DriverPeer) -> None:
                 raise Failed(f"the {number} answer is {again}, the first was {first}")
 
 
-@check(
-    "NodePrepareResources answers for a claim of several devices, each with its own CDI devices.",
-    phase="calls",
-    rule="A claim may have several devices; each is an entry, and a container gets the CDI ids of its requests.",
-    source=DRA_API,
-    advice="Loop over all results of the allocation, and give each device only the CDI ids that belong to it.",
-)
+@check
 async def prepare_all(driver: DriverPeer) -> None:
     """Prepare a claim of the first devices."""
     offered = driver.offered(2)[:SAMPLE]
@@ -74,13 +50,7 @@ async def prepare_all(driver: DriverPeer) -> None:
         raise Failed(f"{devices[1].device_name} has the CDI ids of {devices[0].device_name} as well")
 
 
-@check(
-    "NodePrepareResources answers for each of several claims of one call.",
-    phase="calls",
-    rule="One call has all claims of a pod; the answer has the uid of each, and no other.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Loop over the claims of the request, and use the uid as the key of the answer.",
-)
+@check
 async def prepare_claims(driver: DriverPeer) -> None:
     """Prepare two claims at once, and unprepare them at once."""
     first, second = driver.offered(2)[:2]
@@ -96,13 +66,7 @@ async def prepare_claims(driver: DriverPeer) -> None:
 ROUNDS = 3
 
 
-@check(
-    "Claims are prepared while others are prepared and unprepared.",
-    phase="calls",
-    rule="Pods start and end in parallel: claims of one are prepared while those of another are unprepared.",
-    source=DRA_MANAGER,
-    advice="Lock by the claim's uid rather than the whole driver, and keep what belongs to a call in local variables.",
-)
+@check
 async def parallel_calls(driver: DriverPeer) -> None:
     """Prepare and unprepare claims of different devices at once, each several times."""
     async with AsyncExitStack() as stack:
@@ -128,14 +92,7 @@ async def _rounds(driver: DriverPeer, claim: DriverClaim, offered: Offered) -> N
 UNKNOWN = "nodeplane-no-such"
 
 
-@check(
-    "A claim of a device that the driver does not have is not prepared.",
-    phase="calls",
-    rule="Driver, pool and name are the device: one of another pool, or one that is gone, is not prepared; a success"
-    " starts the container without it.",
-    source=f"{DRA_API}; {RESOURCE_API}",
-    advice="Compare pool and device of each result with what you publish, and answer with an error of that claim.",
-)
+@check
 async def unknown_device(driver: DriverPeer) -> None:
     """Prepare a claim with another device, and one with another pool."""
     offered = driver.offered()[0]
@@ -151,13 +108,7 @@ async def unknown_device(driver: DriverPeer) -> None:
             await driver.drop(claim)
 
 
-@check(
-    "A claim without an allocation is not prepared.",
-    phase="calls",
-    rule="status.allocation says which devices a claim has; without it, it has none: the pod that had it is dead.",
-    source=f"{RESOURCE_API}; {DRA_HELPER}",
-    advice="Answer with an error for the claim without status.allocation; read the claim from the API, not a cache.",
-)
+@check
 async def not_allocated(driver: DriverPeer) -> None:
     """Prepare a claim that was never allocated."""
     claim = await driver.objects.create_claim([])
@@ -174,13 +125,7 @@ async def not_allocated(driver: DriverPeer) -> None:
 ANOTHER = "6d1d9c4e-0000-4000-8000-000000000002"
 
 
-@check(
-    "A claim that was deleted and created anew is not prepared for the old uid.",
-    phase="calls",
-    rule="The uid is that of the claim that the pod was given; a claim of the same name may be another one.",
-    source=f"{DRA_API}; {DRA_HELPER}",
-    advice="Compare metadata.uid of the claim that you read with the uid of the request, and answer with an error.",
-)
+@check
 async def wrong_uid(driver: DriverPeer) -> None:
     """Ask for the name with another uid."""
     async with driver.claim(driver.offered()[:1]) as claim:
@@ -197,13 +142,7 @@ async def wrong_uid(driver: DriverPeer) -> None:
 MISSING = DriverClaim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000001", "nodeplane-no-such-claim")
 
 
-@check(
-    "A claim that cannot be prepared is an error of its own, and the others of the call are prepared.",
-    phase="calls",
-    rule="The error of a claim is in its entry of the answer; an error of the call is for what concerns all of them.",
-    source=f"{DRA_API}; {DRA_HELPER}",
-    advice="Put the text into NodePrepareResourceResponse.error of that uid, and go on with the next claim.",
-)
+@check
 async def errors_apart(driver: DriverPeer) -> None:
     """Prepare a claim that does not exist before one that does."""
     async with driver.claim(driver.offered()[:1]) as claim:
@@ -216,13 +155,7 @@ async def errors_apart(driver: DriverPeer) -> None:
             raise Failed("a claim that does not exist was answered without an error")
 
 
-@check(
-    "A claim of any namespace is prepared.",
-    phase="calls",
-    rule="A claim is in the namespace of its pods; the call names it.",
-    source=DRA_API,
-    advice="Read the claim from the namespace of the request, with rights in all namespaces, as by a ClusterRole.",
-)
+@check
 async def namespaces(driver: DriverPeer) -> None:
     """Prepare a claim of a new namespace."""
     offered = driver.offered()[:1]
@@ -239,14 +172,7 @@ async def namespaces(driver: DriverPeer) -> None:
         await objects.delete_namespace()
 
 
-@check(
-    "A claim that was given back and is allocated to another device is prepared with that.",
-    phase="calls",
-    rule="A claim outlives its pods: it loses its allocation with the last one, and gets another with the next; the"
-    " uid is the same.",
-    source=f"{RESOURCE_API}; {DRA_API}",
-    advice="Forget a claim when it is unprepared, and read its allocation from the API when it is prepared.",
-)
+@check
 async def reallocated(driver: DriverPeer) -> None:
     """Prepare and unprepare a claim of one device, then of another."""
     first, second = driver.offered(2)[:2]

@@ -11,28 +11,10 @@ from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.program_stage import NotServing
 from supervisor.conform.registry import Registrar
 from supervisor.conform.scripts import check, run
-from supervisor.conform.sources import (
-    DRA_API,
-    DRA_MANAGER,
-    DRA_PLUGINS,
-    PLUGIN_WATCHER,
-    RECONCILER,
-    REGISTRATION,
-    REGISTRATION_API,
-    REGISTRATION_CALLS,
-)
 from supervisor.conform.verdict import CallFailed, Failed, NotApplicable
 
 
-@run(
-    "The program serves a registration socket in plugins_registry/, which answers GetInfo.",
-    phase="registration",
-    order=0,
-    rule="The kubelet finds a driver by a socket below DIRECTORY/plugins_registry/, without a dot at its begin.",
-    source=PLUGIN_WATCHER,
-    advice="Bind a socket in plugins_registry/ of the directory that NODEPLANE_KUBELET_DIR or conform's --kubelet-dir"
-    " names, and serve pluginregistration.Registration on it; what the program printed may say why it did not.",
-)
+@run
 async def registers(stage: DriverStage) -> None:
     """Wait for the first socket."""
     try:
@@ -46,14 +28,7 @@ async def registers(stage: DriverStage) -> None:
 MOST_S, TIMES = 1.0, 3
 
 
-@run(
-    "GetInfo is answered within a second.",
-    phase="registration",
-    order=1,
-    rule="The kubelet waits for GetInfo for one second, and tries again with back-off, up to two minutes.",
-    source=REGISTRATION_CALLS,
-    advice="Answer from what is known at the start, and look for devices elsewhere: GetInfo names the driver only.",
-)
+@run
 async def info_in_time(stage: DriverStage) -> None:
     """Look at the first answer, and if it was late at some more: the fastest counts."""
     attempt = await stage.first_attempt()
@@ -78,15 +53,7 @@ async def _seconds(registrar: Registrar) -> float:
     return registrar.last.record.seconds if registrar.last else 0.0
 
 
-@run(
-    "GetInfo names a DRA driver, and an endpoint that is served.",
-    phase="registration",
-    order=1,
-    rule="type is DRAPlugin, name the driver's: a DNS name of at most 63 characters; endpoint is the absolute path of"
-    " the service's socket, which may come after the registration: until then calls fail, and are repeated.",
-    source=f"{REGISTRATION_API}; {REGISTRATION}; {DRA_PLUGINS}",
-    advice="Bind a socket such as plugins/DRIVER/dra.sock, name it as the host sees it, and serve there before long.",
-)
+@run
 async def plugin_info(stage: DriverStage) -> None:
     """Look at the first answer, and for the service."""
     attempt = await stage.first_attempt()
@@ -97,16 +64,7 @@ async def plugin_info(stage: DriverStage) -> None:
         await stage.bound(attempt.endpoint)
 
 
-@run(
-    "GetInfo names the services that the driver has, the newest first.",
-    phase="registration",
-    order=2,
-    rule="supported_versions names services: v1.DRAPlugin and v1beta1.DRAPlugin; a kubelet uses the first of the"
-    " driver's list that it knows.",
-    source=REGISTRATION,
-    advice="Name v1.DRAPlugin before v1beta1.DRAPlugin, and not v1 or v1beta1 alone, nor the service's name on the"
-    " wire.",
-)
+@run
 async def versions(stage: DriverStage) -> None:
     """Look at the first answer."""
     info = (await stage.first_attempt()).info
@@ -120,15 +78,7 @@ async def versions(stage: DriverStage) -> None:
 WATCHED_S = 0.3
 
 
-@run(
-    "NotifyRegistrationStatus is answered without an error, and the socket stays.",
-    phase="registration",
-    order=3,
-    rule="The kubelet reports that the driver is registered; if that call fails it removes the driver and tries again.",
-    source=RECONCILER,
-    advice="Answer NotifyRegistrationStatus with an empty RegistrationStatusResponse, whatever the status says; serve"
-    " on.",
-)
+@run
 async def registration_status(stage: DriverStage) -> None:
     """Look at what became of the first attempt."""
     attempt = await stage.first_attempt()
@@ -141,28 +91,14 @@ async def registration_status(stage: DriverStage) -> None:
         raise Failed(f"{attempt.socket.name} was removed after the registration: the kubelet drops the driver")
 
 
-@run(
-    "The driver lives on when its registration fails, and is registered later.",
-    phase="restarts",
-    rule="NotifyRegistrationStatus may report an error; the kubelet asks the same socket again, with back-off.",
-    source=RECONCILER,
-    advice="Print the error and keep serving, or end with it so that the container is started again.",
-)
+@run
 async def registration_rejected(stage: DriverStage) -> None:
     """Restart the kubelet, which then rejects one registration of each."""
     await stage.drivers()
     await stage.restart_rejecting()
 
 
-@check(
-    "Each service that GetInfo names is served.",
-    phase="calls",
-    order=1,
-    rule="The kubelet calls NodePrepareResources and NodeUnprepareResources of the version that it chose from the"
-    " list.",
-    source=f"{DRA_API}; {REGISTRATION}",
-    advice="Add both servicers, that of dra/v1 and that of dra/v1beta1, to the server, or name one version only.",
-)
+@check
 async def services(driver: DriverPeer) -> None:
     """Prepare and unprepare no claims by each version, over a connection of its own."""
     for version in driver.versions:
@@ -177,13 +113,7 @@ async def services(driver: DriverPeer) -> None:
             await another.close()
 
 
-@check(
-    "Both versions of the service answer alike.",
-    phase="calls",
-    rule="A claim prepared by an old kubelet is prepared again and unprepared by a new one, with the other version.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Do the work in one place and let the servicers of dra/v1 and dra/v1beta1 only convert.",
-)
+@check
 async def versions_agree(driver: DriverPeer) -> None:
     """Prepare a claim by each."""
     if len(driver.versions) < 2:

@@ -12,20 +12,10 @@ from supervisor.conform.dra.objects import SLICES as PATH
 from supervisor.conform.dra.objects import DriverClaim
 from supervisor.conform.dra.pools import names_of
 from supervisor.conform.scripts import run
-from supervisor.conform.sources import CDI, DRA_API, DRA_KEP, DRA_MANAGER, PLUGIN_WATCHER, RESOURCE_API
 from supervisor.conform.verdict import Failed
 
 
-@run(
-    "The driver is registered by a new kubelet, which prepares its claims again.",
-    phase="restarts",
-    order=0,
-    rule="A starting kubelet finds the sockets in plugins_registry/ and asks each for GetInfo; pods run on, with the"
-    " CDI devices of their claims, which are prepared again for the next sandbox only, with the same answer.",
-    source=f"{PLUGIN_WATCHER}; {DRA_MANAGER}",
-    advice="Keep serving the registration socket after the first GetInfo, do not count registrations, and leave what"
-    " is prepared as it is when another comes.",
-)
+@run
 async def kubelet_restarts(stage: DriverStage) -> None:
     """Prepare a claim, restart the kubelet twice, and prepare it again."""
     driver = (await stage.drivers())[0]
@@ -42,15 +32,7 @@ async def kubelet_restarts(stage: DriverStage) -> None:
         await again.unprepared(claim)
 
 
-@run(
-    "A driver that was ended and started again goes on with its claims.",
-    phase="restarts",
-    rule="Pods run on while their driver restarts: the kubelet does not prepare their claims again, and unprepares"
-    " them later.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Retain what a claim needs in files, such as those of CDI, and leave the files of prepared claims at the"
-    " end.",
-)
+@run
 async def driver_restarts(stage: DriverStage) -> None:
     """SIGTERM, start again, and look whether the claim is as before."""
     driver = (await stage.drivers())[0]
@@ -70,14 +52,7 @@ async def driver_restarts(stage: DriverStage) -> None:
         await again.unprepared(claim)
 
 
-@run(
-    "A driver that was killed in the middle of NodePrepareResources prepares the claim after its restart.",
-    phase="restarts",
-    rule="The kubelet repeats a call that broke off, with the next instance; files of the first may be half written.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Write state by a temporary file and rename, leave no lock behind, and remove the file of your own socket"
-    " before you bind it.",
-)
+@run
 async def driver_killed(stage: DriverStage) -> None:
     """Kill during the call, early and late, start again, and prepare the same."""
     for sent in SENT_S:
@@ -100,14 +75,7 @@ async def _prepares(driver: DriverPeer, claim: DriverClaim) -> None:
 POLL_S = 0.2
 
 
-@run(
-    "A claim whose call broke off, since the kubelet ended, is prepared by the next one.",
-    phase="restarts",
-    rule="The kubelet repeats a call that it could not wait for to the end, on another connection, until it succeeds.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Finish what a call has begun, or undo it, when its context is cancelled: release locks and marks of claims"
-    " in progress on every way out.",
-)
+@run
 async def call_broken_off(stage: DriverStage) -> None:
     """Restart the kubelet during a call, early and late, and prepare the claim."""
     for sent in SENT_S:
@@ -132,13 +100,7 @@ async def _call_broken_off_prepares(driver: DriverPeer, claim: DriverClaim) -> N
         await asyncio.sleep(POLL_S)
 
 
-@run(
-    "Devices have the same pools and names after a restart.",
-    phase="end",
-    rule="Allocated claims name their devices by driver, pool and name; with another name a device is not found.",
-    source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice="Derive names from the hardware, not from a counter, a random number or the order of discovery.",
-)
+@run
 async def names_stay(stage: DriverStage) -> None:
     """SIGTERM, delete the slices as a kubelet does after 30 s, start again, and compare."""
     drivers = await stage.drivers()
@@ -159,13 +121,7 @@ TEXT = """\
 """
 
 
-@run(
-    "Files of other drivers stay as they are.",
-    phase="restarts",
-    rule="plugins_registry/ and the directories of CDI files are all drivers'; each owns the files that it has made.",
-    source=f"{PLUGIN_WATCHER}; {CDI}",
-    advice="Remove your own files by their names, such as those that begin with the driver's, not all of a directory.",
-)
+@run
 async def others_stay(stage: DriverStage) -> None:
     """Start the program beside them, and end it."""
     driver = (await stage.drivers())[0]
@@ -189,15 +145,7 @@ def _look(others: list[Path], when: str) -> None:
         raise Failed(f"{gone[0].parent.name}/{gone[0].name}, which is not the driver's, was removed at its {when}")
 
 
-@run(
-    "The registration socket is removed when the program ends.",
-    phase="end",
-    order=0,
-    rule="The kubelet drops a driver when its socket in plugins_registry/ is gone; one that stays is dialled for ever.",
-    source=PLUGIN_WATCHER,
-    advice="Remove the socket in plugins_registry/ at SIGTERM, before the service's, and at the start those of the"
-    " dead.",
-)
+@run
 async def socket_removed(stage: DriverStage) -> None:
     """SIGTERM, and look at the directory."""
     await stage.drivers()

@@ -18,21 +18,10 @@ from supervisor.conform.dra.pools import Pool, generation, names_of
 from supervisor.conform.program import CommandLauncher, Program
 from supervisor.conform.program_stage import HEAD_START, NotServing
 from supervisor.conform.scripts import check, run, several
-from supervisor.conform.sources import DRA_KEP, DRA_PLUGINS, RESOURCE_API, SLICES
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@run(
-    "The driver publishes its devices in pools that are complete.",
-    phase="slices",
-    order=0,
-    rule="Each ResourceSlice of a pool has the pool's newest generation, and resourceSliceCount is their number; the"
-    " scheduler allocates nothing from a pool that is not complete.",
-    source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice="Publish all slices of a pool with one generation and their number, and delete those that are left over;"
-    " where none is there, look for an error of the API in what the driver printed: the name of a device is a DNS"
-    " label, a slice has at most 128 devices, an attribute one value, a text at most 64 characters.",
-)
+@run
 async def slices_published(stage: DriverStage) -> None:
     """Wait for the pools of each driver."""
     try:
@@ -46,13 +35,7 @@ async def slices_published(stage: DriverStage) -> None:
             raise Failed(f"no slice of {driver.name} has a device")
 
 
-@check(
-    "Each device has a name of its own in its pool.",
-    phase="slices",
-    rule="A device is known by driver, pool and name; the API checks names within a slice, not among those of a pool.",
-    source=RESOURCE_API,
-    advice="Number devices over all slices of a pool, or name them by what the hardware is called.",
-)
+@check
 async def device_names(driver: DriverPeer) -> None:
     """Count names over all slices of each pool."""
     counts = Counter((pool.name, device.name) for pool in driver.pools for device in pool.devices)
@@ -63,14 +46,7 @@ async def device_names(driver: DriverPeer) -> None:
 OTHERS = ("allNodes", "nodeSelector", "perDeviceNodeSelection")
 
 
-@check(
-    "Slices of devices of the node name the node.",
-    phase="slices",
-    rule="nodeName is the name of the Node object: the kubelet deletes slices by it, a driver may write no others, and"
-    " pods are scheduled by it. Devices that all nodes reach have allNodes or nodeSelector instead.",
-    source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice="Take the name from the downward API (spec.nodeName) or NODE_NAME, not from the host's name.",
-)
+@check
 async def node_name(driver: DriverPeer) -> None:
     """Look at the newest slices."""
     for resource_slice in (published for pool in driver.pools for published in pool.slices):
@@ -82,14 +58,7 @@ async def node_name(driver: DriverPeer) -> None:
 AHEAD = 5
 
 
-@run(
-    "Slices that somebody else changed are put right, with a higher generation.",
-    phase="slices",
-    rule="The generation of a pool rises at each change of its devices, also above one that an earlier instance has"
-    " left: slices of a lower generation count as outdated.",
-    source=f"{RESOURCE_API}; {SLICES}",
-    advice="Begin with the highest generation that the API has of the pool, and add one when a slice must change.",
-)
+@run
 async def slices_edited(stage: DriverStage) -> None:
     """Write a slice without its first device and with a higher generation, as an earlier version would have."""
     for driver in await stage.drivers():
@@ -108,15 +77,7 @@ async def slices_edited(stage: DriverStage) -> None:
             raise Failed(f"the pool has generation {now} again, readers have seen {newest}")
 
 
-@run(
-    "Slices of an earlier instance are removed, with pools that no longer exist.",
-    phase="slices",
-    rule="What a driver of the node has published and does not offer any more is deleted, or pods get what is not"
-    " there.",
-    source=SLICES,
-    advice="List the slices with spec.driver and spec.nodeName of yours, at the start and by a watch; delete all"
-    " others.",
-)
+@run
 async def slices_obsolete(stage: DriverStage) -> None:
     """Write a slice of another pool, as an earlier version may have left."""
     for driver in await stage.drivers():
@@ -135,13 +96,7 @@ async def slices_obsolete(stage: DriverStage) -> None:
 WATCHED_S = 1.5
 
 
-@run(
-    "Slices of the driver on other nodes stay.",
-    phase="slices",
-    rule="Each node's instance of a driver owns the slices with its nodeName; those of the others are the others'.",
-    source=f"{SLICES}; {RESOURCE_API}",
-    advice="Select by spec.nodeName beside spec.driver when you list, watch and delete slices.",
-)
+@run
 async def slices_of_others(stage: DriverStage) -> None:
     """Write a slice as an instance on another node does, and see whether it stays."""
     for driver in await stage.drivers():
@@ -167,14 +122,7 @@ async def slices_of_others(stage: DriverStage) -> None:
             raise Failed(f"the slice of the driver's instance on node {node} was changed")
 
 
-@run(
-    "Slices that were deleted are published again.",
-    phase="slices",
-    rule="A starting kubelet deletes all slices of its node, and those of a driver that it could not reach for 30 s;"
-    " the driver publishes them again as long as it runs.",
-    source=f"{DRA_PLUGINS}; {SLICES}",
-    advice="Watch your ResourceSlices and reconcile them at each event, instead of publishing once at the start.",
-)
+@run
 async def slices_restored(stage: DriverStage) -> None:
     """Delete one slice of each driver, then all."""
     for driver in await stage.drivers():
@@ -186,13 +134,7 @@ async def slices_restored(stage: DriverStage) -> None:
             await stage.complete(driver, before)
 
 
-@run(
-    "Slices stay as they are while nothing changes.",
-    phase="slices",
-    rule="Each write of a slice goes to the schedulers and all other clients; a new generation invalidates the others.",
-    source=SLICES,
-    advice="Compare the slices with those of the API, by an informer, and write what differs only.",
-)
+@run
 async def slices_stay(stage: DriverStage) -> None:
     """Compare versions of the objects."""
     for driver in await stage.drivers():
@@ -212,14 +154,7 @@ NODES = "/api/v1/nodes"
 LEAST_S, POLL_S = 3.0, 0.2
 
 
-@run(
-    "Instances of the driver on two nodes publish pools of two names.",
-    phase="restarts",
-    rule="Driver, pool and name are one device of the cluster: slices of two nodes with one pool name are one pool,"
-    " whose count and names of devices are wrong, and nothing is allocated from it.",
-    source=f"{RESOURCE_API}; {DRA_KEP}",
-    advice="Name the pool of a node's devices after the node, or put the node's name into the pool's.",
-)
+@run
 async def pools_apart(stage: DriverStage) -> None:
     """Start the program a second time, for another node."""
     node = stage.objects.node

@@ -4,17 +4,10 @@ from supervisor.conform.dra.driver_peer import DriverPeer
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import NAMESPACE, DriverClaim
 from supervisor.conform.scripts import check, run
-from supervisor.conform.sources import DRA_API, DRA_MANAGER
 from supervisor.conform.verdict import Failed, NotApplicable
 
 
-@check(
-    "NodeUnprepareResources answers for a claim, and the device can be given out again.",
-    phase="calls",
-    rule="The answer has an entry for each uid, without an error; the pod is not gone before. The next claim follows.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Answer with an empty NodeUnprepareResourceResponse for each claim, once its devices are free.",
-)
+@check
 async def unprepare(driver: DriverPeer) -> None:
     """Prepare and unprepare a device in turns, for other claims and for the same."""
     offered = driver.offered()[:1]
@@ -32,14 +25,7 @@ async def unprepare(driver: DriverPeer) -> None:
 UNKNOWN = DriverClaim(NAMESPACE, "6d1d9c4e-0000-4000-8000-000000000003", "nodeplane-never-prepared")
 
 
-@check(
-    "Unpreparing a claim twice, or one that was never prepared, is no error.",
-    phase="calls",
-    rule="The kubelet repeats what it cannot know to have succeeded; a claim that the driver does not know is"
-    " unprepared.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Treat what is not there as done; an error keeps the pod in Terminating, and is repeated for ever.",
-)
+@check
 async def unprepare_again(driver: DriverPeer) -> None:
     """Repeat, and ask for one that never was."""
     async with driver.claim(driver.offered()[:1]) as claim:
@@ -52,13 +38,7 @@ async def unprepare_again(driver: DriverPeer) -> None:
     await driver.unprepared(UNKNOWN)
 
 
-@check(
-    "A claim is unprepared although it is deleted or without its allocation: claims of dead pods.",
-    phase="calls",
-    rule="When a kubelet returns late, the claim of a dead pod may be gone from the API, or belong to nobody, before.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Do not read the claim from the API to unprepare it: remember what is needed under its uid, in a file.",
-)
+@check
 async def unprepare_deleted(driver: DriverPeer) -> None:
     """Unprepare a claim without its allocation, then one that was deleted."""
     for what, take in (("without its allocation", driver.objects.deallocate), ("deleted", driver.objects.delete_claim)):
@@ -71,15 +51,7 @@ async def unprepare_deleted(driver: DriverPeer) -> None:
                 raise Failed(f"a claim that is {what}: {error}") from None
 
 
-@run(
-    "A claim that was prepared before a restart of the driver is unprepared.",
-    phase="restarts",
-    rule="The instance that unprepares a claim may be another one than prepared it; a success means that all is"
-    " undone.",
-    source=f"{DRA_API}; {DRA_MANAGER}",
-    advice="Find what belongs to a claim by its uid, such as in names of files, instead of in the memory of the"
-    " process.",
-)
+@run
 async def unprepare_restarted(stage: DriverStage) -> None:
     """Prepare, start the driver anew, unprepare, and look for the CDI devices that were made for the claim."""
     driver = (await stage.drivers())[0]
@@ -95,13 +67,7 @@ async def unprepare_restarted(stage: DriverStage) -> None:
 ANOTHER = "6d1d9c4e-0000-4000-8000-000000000004"
 
 
-@check(
-    "Unpreparing another claim of the same name leaves a claim as it is.",
-    phase="calls",
-    rule="A claim is its uid: one that was deleted and created anew has the same name, and is another.",
-    source=DRA_API,
-    advice="Use the uid as the key of what you remember and of your files, not namespace and name.",
-)
+@check
 async def unprepare_uid(driver: DriverPeer) -> None:
     """Unprepare the name with another uid, and look for the CDI devices."""
     async with driver.claim(driver.offered()[:1]) as claim:
