@@ -1,15 +1,18 @@
 """Background compaction: by age, number of revisions and quota, and on request."""
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from functools import partial
 
 from actors.store.engine.core import Core
 from actors.store.file import upkeep
-from actors.store.model.errors import StoreError
+from actors.store.model.errors import Stopped, StoreError
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import PRESSURE_HISTORY, Retention
+
+log = logging.getLogger("store")
 
 
 class Compactor:
@@ -19,6 +22,8 @@ class Compactor:
         self._core = core
         self._retention = Retention(core.options)
         self._wake = asyncio.Event()
+        self._failure = ""
+        """Error of the last compaction; empty if it succeeded."""
         core.writer.on_pressure = self._on_pressure
 
     def wake(self) -> None:
@@ -38,9 +43,17 @@ class Compactor:
                 async with asyncio.timeout(self._core.options.compact_every):
                     await self._wake.wait()
             self._wake.clear()
-            with suppress(StoreError):  # a full disk: the next period tries again
+            try:
                 await self._compact()
                 await self.sweep()
+                self._failure = ""
+            except StoreError as error:  # a full disk or a damaged page: the next period tries again
+                self._failed(error)
+
+    def _failed(self, error: StoreError) -> None:
+        if str(error) != self._failure and not isinstance(error, Stopped):  # once per error, not once per try
+            log.error("compaction failed, history grows error=%s", error)
+        self._failure = str(error)
 
     async def _compact(self) -> None:
         index = self._core.index

@@ -23,18 +23,17 @@ def sweep(log: ObjectLog) -> bool:
 
     Every row up to the compacted revision supersedes the older rows of its key. A deletion below that revision goes as
     well; one at that revision stays, since a watch may start there. Hence the next sweep starts at this one's end.
+    Raises NoSpace and DiskFailed, the latter for a page that cannot be read, too.
     """
-    db = log.db
-    meta = dict(db.execute("SELECT name, value FROM meta WHERE name IN ('compacted', 'swept')"))
-    compacted, position = meta["compacted"], meta["swept"]
-    end = first_id(compacted + 1)
-    rows = db.execute(NEXT, (position, end, STEP)).fetchall()
-    more = len(rows) == STEP
-    done = rows[-1][0] + 1 if more else max(position, first_id(compacted))
-    if done == position:
-        return False
-    with log.writing():
-        _remove(db, rows, compacted, done)
+    with log.writing() as db:
+        meta = dict(db.execute("SELECT name, value FROM meta WHERE name IN ('compacted', 'swept')"))
+        compacted, position = meta["compacted"], meta["swept"]
+        end = first_id(compacted + 1)
+        rows = db.execute(NEXT, (position, end, STEP)).fetchall()
+        more = len(rows) == STEP
+        done = rows[-1][0] + 1 if more else max(position, first_id(compacted))
+        if done != position:
+            _remove(db, rows, compacted, done)
     return more
 
 

@@ -1,5 +1,6 @@
 """Flipped bits in the store's file: nothing that was stored changes silently."""
 
+import asyncio
 import random
 import shutil
 import sqlite3
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.store.engine.compactor import Compactor
 from actors.store.engine.core import Core
 from actors.store.file import file_check, rows, upkeep
 from actors.store.file.history import PastView, open_reader
@@ -17,7 +19,8 @@ from actors.store.model.errors import HistoryDamaged, StoreCorrupt
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit, KeyChange
 from protocols.etcd.types import KeyValue
-from protocols.process.tasks import Threads
+from protocols.process.tasks import Threads, cancel
+from tests.support.waiting import until_async
 
 FLIPS = 30
 Content = dict[bytes, KeyValue]
@@ -150,3 +153,24 @@ async def test_page_that_cannot_be_read_is_data_loss_of_that_read(filled: Path) 
             await core.read(torn)
         assert caught.value.grpc == "DATA_LOSS"
         assert await core.read(lambda db: db.execute("SELECT 1").fetchone()) == (1,)
+
+
+async def test_sweep_of_a_page_that_cannot_be_read_is_reported_once_and_ends_nothing(
+    filled: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The store ended, and did not start again."""
+    shutil.copytree(filled, tmp_path / "w")
+    core = Core(options(tmp_path / "w"))
+    compactor = Compactor(core)
+    core.log.commit(Commit([], [], [], 150))
+    core.log.db.execute("PRAGMA shrink_memory")
+    data = options(tmp_path / "w").file.read_bytes()
+    options(tmp_path / "w").file.write_bytes(data[:8192] + bytes(len(data) - 8192))
+    task = asyncio.create_task(compactor.run())
+    await until_async("the failure is logged", lambda: "compaction failed" in caplog.text)
+    compactor.wake()
+    await core.writer.in_thread(lambda log: None)
+    assert not task.done()
+    await cancel(task)
+    await core.close()
+    assert caplog.text.count("compaction failed, history grows error=etcdserver: the store's file cannot") == 1
