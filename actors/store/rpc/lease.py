@@ -41,6 +41,8 @@ class LeaseService:
 
     def __init__(self, core: Core) -> None:
         self._core = core
+        self._revoking = 0
+        """The expired lease whose revocation is being written; 0 for none."""
 
     async def grant(self, request: pb.LeaseGrantRequest) -> pb.LeaseGrantResponse:
         if request.TTL > MAX_TTL:
@@ -62,9 +64,9 @@ class LeaseService:
             yield pb.LeaseKeepAliveResponse(header=self._core.header(), ID=request.ID, TTL=ttl)
 
     def _renew(self, lease: int) -> int:
-        """Renew a lease; return its TTL, 0 if it does not exist."""
+        """Renew a lease; return its TTL, 0 if it does not exist or has expired and is being revoked."""
         record = self._core.leases.get(lease)
-        if record is None:
+        if record is None or lease == self._revoking:
             return 0
         self._core.leases.extend(lease, time.monotonic() + record.ttl)
         return record.ttl
@@ -98,7 +100,14 @@ class LeaseService:
         try:
             for lease in leases.expired(time.monotonic()):
                 if leases.is_expired(lease, time.monotonic()):  # not renewed while others were revoked
-                    with suppress(LeaseNotFound):
-                        await self._core.writer.submit(partial(revoke, lease))
+                    await self._revoke_expired(lease)
         except StoreError:
             await asyncio.sleep(RETRY)
+
+    async def _revoke_expired(self, lease: int) -> None:
+        self._revoking = lease
+        try:
+            with suppress(LeaseNotFound):
+                await self._core.writer.submit(partial(revoke, lease))
+        finally:
+            self._revoking = 0

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.store.file.history import PastView, changes_since
 from actors.store.file.object_log import ObjectLog
 from actors.store.file.upkeep import sweep
-from actors.store.model.errors import LeaseNotFound
+from actors.store.model.errors import DiskFailed, LeaseNotFound
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import FOREVER, LeaseRecord
 from actors.store.mvcc.index import Draft, KeyIndex
@@ -208,3 +208,19 @@ async def test_lease_that_is_renewed_while_others_are_revoked_stays() -> None:
     service = LeaseService(core)
     await service._expire()
     assert revoked == [1, 3]
+
+
+async def test_expired_lease_is_not_renewed_while_its_revocation_is_written() -> None:
+    """Its client had the answer that it is renewed, and its keys were deleted."""
+    leases, renewed = LeaseTable(), list[int]()
+    leases.load([LeaseRecord(1, 100, 0.0)], [], now=-1e6)
+
+    async def submit(operation: Any) -> None:
+        renewed.append(service._renew(1))
+        raise DiskFailed("full")
+
+    core: Any = SimpleNamespace(leases=leases, writer=SimpleNamespace(submit=submit))
+    service = LeaseService(core)
+    with pytest.raises(DiskFailed):
+        await service._revoke_expired(1)
+    assert [*renewed, service._renew(1)] == [0, 100]
