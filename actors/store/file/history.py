@@ -3,6 +3,7 @@
 import sqlite3
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from actors.store.file.rows import COLUMNS, NUMBERS, Row, first_id, read_row
@@ -98,6 +99,16 @@ StoredRow = tuple[int, KeyValue]
 """A row's id, and the key as it was put, or its tombstone."""
 
 
+@contextmanager
+def reading(db: sqlite3.Connection) -> Iterator[int]:
+    """Read one state of the file, whatever is compacted and swept meanwhile; yields its compacted revision."""
+    db.execute("BEGIN")
+    try:
+        yield int(db.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()[0])
+    finally:
+        db.execute("COMMIT")
+
+
 def surviving_rows(db: sqlite3.Connection, compacted: int, revision: int) -> Iterator[StoredRow]:
     """Yield the rows that compaction leaves, in id order, whether or not the others are swept already.
 
@@ -109,10 +120,11 @@ def surviving_rows(db: sqlite3.Connection, compacted: int, revision: int) -> Ite
             yield row[3], read_row(row)
 
 
-def history_hash(db: sqlite3.Connection, compacted: int, revision: int) -> int:
-    """Return a hash that is equal for equal history, on any copy of the file."""
+def history_hash(db: sqlite3.Connection, revision: int) -> tuple[int, int]:
+    """Return a hash that is equal for equal history, on any copy of the file, and the compacted revision of it."""
     value = 0
-    for row, kv in surviving_rows(db, compacted, revision):
-        value = zlib.crc32(NUMBERS.pack(row, kv.create_revision, kv.version, kv.lease), value)
-        value = zlib.crc32(kv.value, zlib.crc32(b"%d:%b" % (len(kv.key), kv.key), value))
-    return value
+    with reading(db) as compacted:
+        for row, kv in surviving_rows(db, compacted, revision):
+            value = zlib.crc32(NUMBERS.pack(row, kv.create_revision, kv.version, kv.lease), value)
+            value = zlib.crc32(kv.value, zlib.crc32(b"%d:%b" % (len(kv.key), kv.key), value))
+    return value, compacted

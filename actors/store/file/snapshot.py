@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from actors.store.file.bolt import BoltWriter, Pair
-from actors.store.file.history import open_reader, surviving_rows
+from actors.store.file.history import open_reader, reading, surviving_rows
 from actors.store.model.errors import DiskFailed, NoSpace
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import SUB_BITS
@@ -47,9 +47,7 @@ def snapshot_file(options: StoreOptions) -> tuple[BinaryIO, int]:
 
 def write_snapshot(source: Path, target: BinaryIO) -> int:
     """Write everything at one revision; return the size of the target."""
-    with closing(open_reader(source)) as db:
-        db.execute("BEGIN")
-        compacted = db.execute("SELECT value FROM meta WHERE name = 'compacted'").fetchone()[0]
+    with closing(open_reader(source)) as db, reading(db) as compacted:
         newest = db.execute("SELECT max(id) FROM log").fetchone()[0] or 0
         bolt = BoltWriter(target)
         bolt.bucket(b"key", _pairs(db, compacted, newest >> SUB_BITS))

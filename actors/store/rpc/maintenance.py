@@ -61,23 +61,23 @@ class MaintenanceService:
         return pb.DefragmentResponse(header=self._core.header())
 
     async def hash(self, request: pb.HashRequest) -> pb.HashResponse:
-        value, _ = await self._hash(0)
+        value, _, _ = await self._hash(0)
         return pb.HashResponse(header=self._core.header(), hash=value)
 
     async def hash_kv(self, request: pb.HashKVRequest) -> pb.HashKVResponse:
         """Hash the history that compaction left; comparable among copies of this store, but not with etcd."""
-        value, revision = await self._hash(request.revision)
-        compacted = self._core.index.compacted or -1
+        value, compacted, revision = await self._hash(request.revision)
         return pb.HashKVResponse(
-            header=self._core.header(), hash=value, compact_revision=compacted, hash_revision=revision
+            header=self._core.header(), hash=value, compact_revision=compacted or -1, hash_revision=revision
         )
 
-    async def _hash(self, wanted: int) -> tuple[int, int]:
+    async def _hash(self, wanted: int) -> tuple[int, int, int]:
+        """Return the hash, the compacted revision that it begins with, and the revision that it ends with."""
         self._core.check_revision(wanted)
-        compacted, revision = self._core.index.compacted, wanted or self._core.index.revision
-        value = await self._core.read(lambda db: history_hash(db, compacted, revision))
-        self._core.check_revision(wanted)
-        return value, revision
+        revision = wanted or self._core.index.revision
+        value, compacted = await self._core.read(lambda db: history_hash(db, revision))
+        self._core.check_revision(revision)
+        return value, compacted, revision
 
     async def snapshot(self, request: pb.SnapshotRequest) -> AsyncGenerator[pb.SnapshotResponse, None]:
         # One at a time: each needs the disk space of the data once more.

@@ -1,6 +1,8 @@
 """Random histories of writes against a plain model: index, draft, log, compaction and history must agree with it."""
 
+import sqlite3
 import tempfile
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -11,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.store.file.history import PastView, changes_since
+from actors.store.file import history
+from actors.store.file.history import PastView, StoredRow, changes_since, history_hash, open_reader, surviving_rows
 from actors.store.file.object_log import ObjectLog
 from actors.store.file.upkeep import sweep
 from actors.store.model.errors import DiskFailed, LeaseNotFound
@@ -224,3 +227,22 @@ async def test_expired_lease_is_not_renewed_while_its_revocation_is_written() ->
     with pytest.raises(DiskFailed):
         await service._revoke_expired(1)
     assert [*renewed, service._renew(1)] == [0, 100]
+
+
+def test_hash_of_history_is_of_one_state_beside_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that was swept between two of its reads was missing from it."""
+    with tempfile.TemporaryDirectory(prefix="np", dir="/tmp") as folder:
+        world = World(folder)
+        with closing(world.log), closing(open_reader(world.options.file)) as reader:
+            for n in range(4):
+                world.batch([[("put", b"a", b"%d" % n)]])
+            before = history_hash(reader, 5)
+
+            def rows(db: sqlite3.Connection, compacted: int, revision: int) -> Iterator[StoredRow]:
+                world.compact(5)
+                return surviving_rows(db, compacted, revision)
+
+            monkeypatch.setattr(history, "surviving_rows", rows)
+            assert history_hash(reader, 5) == before
+            monkeypatch.undo()
+            assert (before[1], history_hash(reader, 5)[1]) == (0, 5)
