@@ -85,10 +85,10 @@ class KubernetesService:
         own = (self._address.port, self._address.host)
         if not self._address.shared:
             return [own]
-        row = self._replicas[ENDPOINTS].resource
-        if announce:
-            await self._storage.announce(row, f"{ANNOUNCED}{own[0]}/{own[1]}", b"{}", ANNOUNCED_S)
+        row, announcement = self._replicas[ENDPOINTS].resource, f"{ANNOUNCED}{own[0]}/{own[1]}"
         keys, _ = await self._storage.records(row, (ANNOUNCED, MASTERS))
+        if announce or announcement not in keys:  # it expires while the machine is suspended or rounds are slow
+            await self._storage.announce(row, announcement, b"{}", ANNOUNCED_S)
         if any(key.startswith(MASTERS) for key in keys):
             return []
         others = (key.removeprefix(ANNOUNCED).partition("/") for key in keys)

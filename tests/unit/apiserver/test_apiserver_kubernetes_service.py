@@ -79,6 +79,13 @@ async def test_servers_of_one_store_agree_on_the_endpoints() -> None:
     assert len(storage.objects["endpoints"]["subsets"]) == 1, "the lease of the other has ended"
 
 
+async def test_announcement_that_expired_is_made_again_in_the_next_round() -> None:
+    """After a suspended machine had resumed, it came up to three rounds later."""
+    storage = FakeStorage()
+    await server(storage, "10.0.0.1")._reconcile(announce=False)
+    assert list(storage.keys) == [f"{ANNOUNCED}6443/10.0.0.1"]
+
+
 @pytest.mark.parametrize("key", ["6443/no-address", "0/10.0.0.9", "99999/10.0.0.9", "x/10.0.0.9", "6443", "6443/::1/x"])
 async def test_announcement_of_another_form_is_ignored(key: str) -> None:
     storage = FakeStorage()
