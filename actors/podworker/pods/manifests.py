@@ -165,6 +165,8 @@ class ManifestDirectory:
         self._node = node
         self._on_fault = on_fault
         self._files: dict[str, tuple[Stamp, views.Pod | None]] = {}
+        self._duplicates = set[str]()
+        """Reported faults of files that name a pod of another file."""
         self._fault = ""
         """Why the directory could not be listed last; empty if it could."""
         self.listed = False
@@ -192,7 +194,19 @@ class ManifestDirectory:
         return self._pods()
 
     def _pods(self) -> dict[str, views.Pod]:
-        return {pod["metadata"]["uid"]: pod for _, pod in self._files.values() if pod is not None}
+        """Return pods by uid; of those with the same namespace and name that of the first file, as kubelet."""
+        pods: dict[str, views.Pod] = {}
+        firsts: dict[str, str] = {}
+        duplicates = set[str]()
+        for file, pod in ((name, pod) for name, (_, pod) in self._files.items() if pod is not None):
+            if (first := firsts.setdefault(full_name(pod), file)) == file:
+                pods[pod["metadata"]["uid"]] = pod
+            else:
+                duplicates.add(f"manifest {file}: ignored, {first} has the pod {full_name(pod)} already")
+        for text in sorted(duplicates - self._duplicates):
+            self._on_fault(text)
+        self._duplicates = duplicates
+        return pods
 
     def _on_directory(self, error: OSError) -> None:
         """Report why the directory cannot be listed, once."""

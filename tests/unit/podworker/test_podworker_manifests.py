@@ -123,6 +123,20 @@ def test_directory_that_cannot_be_listed_ends_no_pod(tmp_path: Path) -> None:
     assert restarted.listed
 
 
+def test_of_two_files_with_one_pod_the_first_counts_and_the_other_is_reported(tmp_path: Path) -> None:
+    """Both ran, with one name in the API."""
+    faults = list[str]()
+    directory = ManifestDirectory(tmp_path, "n1", faults.append)
+    for name in ("web.yaml", "web2.yaml"):
+        (tmp_path / name).write_bytes(manifest())
+    (first,) = directory.read()
+    assert list(directory.read()) == [first]
+    assert faults == ["manifest web2.yaml: ignored, web.yaml has the pod default/web-n1 already"]
+    (tmp_path / "web.yaml").unlink()
+    (second,) = directory.read()
+    assert second != first
+
+
 def test_files_that_count(tmp_path: Path) -> None:
     faults: list[str] = []
     directory = ManifestDirectory(tmp_path, "n1", faults.append)
