@@ -18,6 +18,20 @@ MINIMAL_STOP_S = 2
 """Lower bound of StopContainer's timeout, however short the grace period."""
 
 
+async def call_runtime(
+    bus: Bus, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False
+) -> Reply:
+    """Make one CRI call. Raises BusError, for an answer that does not decode, too."""
+    call = messages.CriCall(operation=operation, request=request.SerializeToString())
+    answer = await bus.call(
+        messages.OWNER, messages.CALL, call, messages.CriReply, timeout=timeout, idempotent=idempotent
+    )
+    try:
+        return reply.FromString(answer.response)
+    except DecodeError as error:
+        raise Internal(f"the runtime's answer to {operation} does not decode: {error}") from None
+
+
 class BusRuntime:
     """Implements dependencies.Runtime. Calls that may be repeated without harm are marked idempotent."""
 
@@ -117,14 +131,7 @@ class BusRuntime:
     async def _call(
         self, operation: str, request: Message, reply: type[Reply], timeout: float, idempotent: bool = False
     ) -> Reply:
-        call = messages.CriCall(operation=operation, request=request.SerializeToString())
-        answer = await self._bus.call(
-            messages.OWNER, messages.CALL, call, messages.CriReply, timeout=timeout, idempotent=idempotent
-        )
-        try:
-            return reply.FromString(answer.response)
-        except DecodeError as error:
-            raise Internal(f"the runtime's answer to {operation} does not decode: {error}") from None
+        return await call_runtime(self._bus, operation, request, reply, timeout, idempotent)
 
 
 def _image(name: str, volume: bool) -> "cri_pb2.ImageSpec":

@@ -8,7 +8,7 @@ import msgspec
 from aiohttp import web
 from google.protobuf.message import Message
 
-from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.clients.runtime import BusRuntime, call_runtime
 from actors.podworker.endpoint.callers import CallerAccess
 from actors.podworker.endpoint.errors import NotSynced, RequestInvalid, RuntimeUnavailable
 from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth, node_health
@@ -37,7 +37,6 @@ from protocols.actor import Context
 from protocols.bus import Bus, BusError
 from protocols.kinds import views
 from protocols.kubeclient.client import ApiClient
-from protocols.messages import cri as messages
 from protocols.messages.pleg import ContainerStatus, PodStatus
 from protocols.wire import cri_pb2
 
@@ -64,12 +63,10 @@ class StreamCalls:
         return (await self._call("PortForward", request, cri_pb2.PortForwardResponse)).url
 
     async def _call(self, operation: str, request: Message, reply: type[Reply]) -> Reply:
-        call = messages.CriCall(operation=operation, request=request.SerializeToString())
         try:
-            answer = await self._bus.call(messages.OWNER, messages.CALL, call, messages.CriReply, timeout=CALL_S)
+            return await call_runtime(self._bus, operation, request, reply, CALL_S)
         except BusError as error:
             raise RuntimeUnavailable(error.message or str(error)) from None
-        return reply.FromString(answer.response)
 
 
 def _streams(options: ExecOptions) -> dict[str, bool]:

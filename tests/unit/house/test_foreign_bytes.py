@@ -117,7 +117,6 @@ TABLE: dict[str, Entry] = {
     "actors/pleg/actor.py": Entry(1, RUNTIME, MESSAGE),
     "actors/pleg/shell/runtime_client.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/clients/runtime.py": Entry(1, RUNTIME, MESSAGE),
-    "actors/podworker/endpoint/routes.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/pods/containers/images.py": Entry(1, "secrets of users", f"{OBJECT}; in a thread"),
     "actors/podworker/pods/manifests.py": Entry(2, "static pod manifests", "10 MiB, in a thread; aliases 1 MiB"),
     "protocols/lifecycle/status/device_health.py": Entry(1, OWN, "entries encoded before"),

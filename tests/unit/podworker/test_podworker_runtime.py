@@ -6,6 +6,8 @@ import pytest
 
 from actors.podworker.clients.bus import BusDevices, Streams
 from actors.podworker.clients.runtime import BusRuntime
+from actors.podworker.endpoint.errors import RuntimeUnavailable
+from actors.podworker.endpoint.routes import StreamCalls
 from protocols.bus import BusError
 from protocols.bus.calls import CallTable
 from protocols.messages import devices
@@ -22,6 +24,12 @@ async def test_call_with_a_reply_that_does_not_decode_raises_a_bus_error() -> No
     with pytest.raises(BusError, match="ListPodSandbox does not decode") as raised:
         await runtime.live_pods()
     assert raised.value.code == "INTERNAL"
+
+
+async def test_stream_call_with_a_reply_that_does_not_decode_is_the_runtimes_fault() -> None:
+    """`kubectl port-forward` had a 500, and the log a traceback."""
+    with pytest.raises(RuntimeUnavailable, match="PortForward does not decode"):
+        await StreamCalls(GarbageBus()).port_forward("s")  # type: ignore[arg-type]  # as above
 
 
 class NotedBus:
