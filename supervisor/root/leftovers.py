@@ -57,13 +57,14 @@ def has_endpoints(run_dir: Path, name: str) -> bool:
 def orphaned_containers(root: Path) -> int:
     """Return the number of containers of the embedded runtime that run below a root.
 
-    A process that took the pid of a shim counts as one.
+    A process that took the pid of a shim since the machine started counts as one.
     """
-    count = 0
+    count, boot = 0, Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for started in root.glob("runtime/shims/*/started.json"):
         with suppress(OSError, *UNREADABLE):
-            shim = msgspec.json.decode(read_bounded(started), type=_Started).shim
-            count += not (started.parent / "exit.json").exists() and Path(f"/proc/{shim}").exists()
+            record = msgspec.json.decode(read_bounded(started), type=_Started)
+            ended = record.boot != boot or (started.parent / "exit.json").exists()
+            count += not ended and Path(f"/proc/{record.shim}").exists()
     return count
 
 
@@ -71,6 +72,8 @@ class _Started(msgspec.Struct):
     """The part of a shim's record that is read here."""
 
     shim: int
+    boot: str = ""
+    """Id of the machine's start."""
 
 
 def unmount_below(root: Path) -> None:

@@ -1,6 +1,8 @@
 """A supervisor that takes over containers is ready when its report says so, however long it took."""
 
 import io
+import json
+import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +34,16 @@ def test_report_of_a_slow_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(SupervisorError, match="the runtime did not start"):
         orphaned.take_over(where)
     return None
+
+
+def test_container_of_an_earlier_start_of_the_machine_is_no_orphan(tmp_path: Path) -> None:
+    """Its shim's pid is another process now, and `nodeplane down` started a runtime to stop it."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    for number, of in enumerate((boot, "earlier")):
+        shim = tmp_path / "runtime" / "shims" / str(number)
+        shim.mkdir(parents=True)
+        (shim / "started.json").write_text(json.dumps({"shim": os.getpid(), "boot": of}))
+    assert orphaned.orphaned(tmp_path) == {tmp_path: 1}
 
 
 def test_runtime_that_never_gets_ready_ends_the_take_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
