@@ -33,6 +33,7 @@ from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import PodSpec, read_pod
 from tests.support.podworker_fakes import FakeDependencies, FakeObjects, container, pod
+from tests.support.podworker_scene import Scene, at_work
 from tests.support.waiting import until_async
 
 NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
@@ -112,6 +113,16 @@ def test_resources_without_any_limit_are_what_the_node_allocates(tmp_path: Path,
     parsed = read_pod(pod(container("a", env=env)))
     found = build_environment(parsed, parsed.containers[0], fake.deps.node_fields(), {}, FOUND)
     assert found == {"X": expected}
+
+
+async def test_binary_data_of_a_config_map_is_no_variable(tmp_path: Path) -> None:
+    """As in kubelet: else a key with a NUL byte would keep the container from starting."""
+    scene = Scene(tmp_path, pod(container("a", envFrom=[{"configMapRef": {"name": "c"}}])))
+    binary = base64.b64encode(b"\0").decode()
+    scene.fake.objects.items[CONFIG_MAP, "c"] = {"data": {"A": "1"}, "binaryData": {"B": binary}}
+    async with at_work(scene):
+        await scene.running()
+        assert {e.key: e.value for e in scene.fake.runtime.running("a")[0].config.envs} == {"A": b"1"}
 
 
 def test_contents_and_references() -> None:

@@ -117,7 +117,7 @@ class Starter:
             user=None if node_info.embedded else ImageUser(image.uid, image.username),
             grant=request.grant or ContainerGrant({}),
             shared=self._deps.devices.shared(),
-            found=await fetch(self._deps.objects, spec.namespace, env_refs(container)),
+            found=await fetch(self._deps.objects, spec.namespace, env_refs(container), binary=False),
             files=await asyncio.to_thread(read_env_files, spec, container, node_info.root)
             if file_refs(container)
             else {},

@@ -75,10 +75,13 @@ def _refs(source: Mapping[str, Any], config_map: str, secret: str) -> set[Ref]:
     return {Ref(kind, str(given.get("name") or "")) for kind, given in kinds if given}
 
 
-def contents(kind: str, obj: Object) -> Contents:
-    """Return an object's data as bytes. Raises ReferenceUnreadable when binary data does not decode."""
+def contents(kind: str, obj: Object, binary: bool = True) -> Contents:
+    """Return an object's data as bytes, that of a ConfigMap with its binaryData if `binary`.
+
+    Raises ReferenceUnreadable when binary data does not decode.
+    """
     plain = {} if kind == SECRET else {key: str(value).encode() for key, value in (obj.get("data") or {}).items()}
-    encoded = (obj.get("data") if kind == SECRET else obj.get("binaryData")) or {}
+    encoded = (obj.get("data") if kind == SECRET else obj.get("binaryData") if binary else None) or {}
     try:
         return plain | {key: base64.b64decode(value, validate=True) for key, value in encoded.items()}
     except (binascii.Error, ValueError, TypeError) as error:
@@ -86,17 +89,19 @@ def contents(kind: str, obj: Object) -> Contents:
         raise ReferenceUnreadable(f"{Ref(kind, name)} holds data that is not base64: {error}") from None
 
 
-async def fetch(reader: Reader, namespace: str, refs: Iterable[Ref]) -> dict[Ref, Contents | None]:
-    """Read all objects concurrently. Raises ReferenceUnreadable."""
+async def fetch(
+    reader: Reader, namespace: str, refs: Iterable[Ref], binary: bool = True
+) -> dict[Ref, Contents | None]:
+    """Read all objects concurrently, see `contents`. Raises ReferenceUnreadable."""
     ordered = sorted(refs)
-    answers = await asyncio.gather(*(_read(reader, namespace, ref) for ref in ordered))
+    answers = await asyncio.gather(*(_read(reader, namespace, ref, binary) for ref in ordered))
     return dict(zip(ordered, answers, strict=True))
 
 
-async def _read(reader: Reader, namespace: str, ref: Ref) -> Contents | None:
+async def _read(reader: Reader, namespace: str, ref: Ref, binary: bool) -> Contents | None:
     try:
         with span("", "read", object=ref):
             obj = await reader.read(ref.kind, namespace, ref.name)
     except NodeplaneError as error:
         raise ReferenceUnreadable(f"{ref} could not be read: {error}") from None
-    return None if obj is None else contents(ref.kind, obj)
+    return None if obj is None else contents(ref.kind, obj, binary)
