@@ -72,9 +72,10 @@ class MemoryPool:
 
     @property
     def allocatable(self) -> Blocks:
-        """Return allocatable blocks by node, then type."""
+        """Return allocatable blocks by node, then type. As in kubelet, types of which a node has none are left out."""
         rows = ((node, kind, table) for node, memory in self._empty.items() for kind, table in memory.tables.items())
-        return tuple(AllocatedMemory(kind, table.allocatable, (node,)) for node, kind, table in sorted(rows, key=_key))
+        filled = sorted((row for row in rows if row[2].allocatable), key=_key)
+        return tuple(AllocatedMemory(kind, table.allocatable, (node,)) for node, kind, table in filled)
 
     def hints(self, request: Request, reuse: ReusableMemory) -> list[Hint]:
         return memory_hints(self.nodes, request, reuse.of)

@@ -31,6 +31,11 @@ def test_a_nodes_memory_is_what_is_neither_reserved_nor_huge() -> None:
     )
 
 
+def test_allocatable_leaves_out_types_of_which_a_node_has_none() -> None:
+    node = empty_node(0, {"memory": 100, "hugepages-1Gi": 0, "hugepages-2Mi": 5}, {"hugepages-2Mi": 5})
+    assert MemoryPool({0: node}).allocatable == (AllocatedMemory("memory", 95, (0,)),)
+
+
 def test_one_node_if_one_will_do_else_a_group() -> None:
     pool = MemoryPool(nodes(10, 10))
     assert take(pool, "a", memory=6) == (AllocatedMemory("memory", 6, (0,)),)
