@@ -20,6 +20,7 @@ from protocols.kube.pods import is_finished
 from protocols.lifecycle.errors import PodInvalid
 from protocols.lifecycle.node.room import NodeRoom
 from protocols.lifecycle.pods import runtime_status
+from protocols.lifecycle.pods.resources import shown_sizes
 from protocols.lifecycle.pods.types import PodSpec, is_static, object_uid, read_pod
 from protocols.lifecycle.status.conditions import OWN
 from protocols.messages.devices import ContainerGrant
@@ -227,7 +228,7 @@ class PodManager:
             spec = read_pod(pod)
             runs = ready or runtime_status.occupies(self._options.deps.pleg.known(spec.uid))
             if fence_ns and not spec.terminal and runs:
-                self._room.count(spec)
+                self._room.count(spec, shown_sizes(pod.get("status") or {}))
         except PodInvalid as error:
             log.error("pod ignored uid=%s error=%s", object_uid(pod), error)
         else:

@@ -55,10 +55,8 @@ def running(status: PodStatus) -> list[ContainerStatus]:
 
 def adopt(spec: PodSpec, sizes: Sizes, runs: Sequence[ContainerStatus], shown: views.PodStatus) -> None:
     """Assume that running containers have what was allocated; after a restart, what the API's status shows."""
-    adopted = sizes.allocated is None
     allocated = shown_sizes(shown) if sizes.allocated is None else sizes.allocated
-    desired = desired_amounts(spec).items()
-    sizes.allocated = {name: allocated.get(name, size) if not adopted or runs else size for name, size in desired}
+    sizes.allocated = {name: allocated.get(name, size) for name, size in desired_amounts(spec).items()}
     before, sizes.actuated = sizes.actuated, {}
     for run in runs:
         if size := before.get(run.id) or sizes.allocated.get(run.name):

@@ -13,7 +13,7 @@ from protocols.kinds import views
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
-from protocols.lifecycle.pods.types import INIT, ContainerSpec, PodSpec, Waiting
+from protocols.lifecycle.pods.types import INIT, ContainerSpec, PodSpec, Waiting, read_pod
 from protocols.wire import cri_pb2
 
 NAMES = ("cpu", "memory")
@@ -249,6 +249,14 @@ def allocated_spec(spec: PodSpec, allocated: Mapping[str, Amounts]) -> views.Pod
     apps = [_raw(spec, raw, allocated) for raw in pod.get("containers") or ()]
     inits = [_raw(spec, raw, allocated) for raw in pod.get("initContainers") or ()]
     return {**pod, "containers": apps, "initContainers": inits}
+
+
+def allocated_pod(spec: PodSpec, allocated: Mapping[str, Amounts]) -> PodSpec:
+    """Return the pod with allocated resources in place of those in its spec; itself if they are equal."""
+    desired = desired_amounts(spec)
+    if not any(changes(desired[name], size) for name, size in allocated.items() if name in desired):
+        return spec
+    return read_pod({**spec.raw, "spec": allocated_spec(spec, allocated)})
 
 
 def _raw(spec: PodSpec, raw: views.Container, allocated: Mapping[str, Amounts]) -> views.Container:

@@ -253,9 +253,14 @@ def wanting(uid: str, cpu: str, **more: Any) -> Any:
     return pod(container("a", resources={"requests": {"cpu": cpu}}), uid=uid, **more)
 
 
-@pytest.mark.parametrize("inspected", [True, False])
-async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path: Path, inspected: bool) -> None:
-    """Also when pleg starts at the same time, as with a whole node, and has inspected none of them."""
+@pytest.mark.parametrize(("inspected", "wanted_cpu"), [(True, "6"), (False, "6"), (True, "60")])
+async def test_pods_that_run_are_counted_before_others_are_judged(
+    tmp_path: Path, inspected: bool, wanted_cpu: str
+) -> None:
+    """Also when pleg starts at the same time, as with a whole node, and has inspected none of them.
+
+    A pod that is resized to what the node has not counts as its status shows it.
+    """
     async with running_manager(tmp_path) as (fake, manager):
         manager.begin([])
         manager.on_add(wanting("old", "6"))
@@ -268,7 +273,10 @@ async def test_pods_that_run_are_counted_before_others_are_judged(tmp_path: Path
         for uid, day in (("newest", "03"), ("newer", "02"), ("old", "01")):
             newest = {"creationTimestamp": f"2026-01-{day}T00:00:00Z"}
             selector = {"nodeSelector": {"gone": "label"}} if uid == "old" else {}
-            again.on_add(wanting(uid, "6" if uid == "old" else "1", metadata=newest, **selector))
+            raw = wanting(uid, wanted_cpu if uid == "old" else "1", metadata=newest, **selector)
+            if uid == "old":
+                raw["status"] = {"containerStatuses": [{"name": "a", "resources": {"requests": {"cpu": "6"}}}]}
+            again.on_add(raw)
         if not inspected:
             fake.pleg.stream.clear()
         again.begin([("old", "ns", "p")], {"old"})

@@ -168,6 +168,23 @@ async def test_a_new_life_goes_on_where_the_last_one_was(shown: str, resizes: in
         assert again.fake.runtime.count("resize") == resizes
 
 
+async def test_restart_before_a_pod_runs_admits_and_starts_it_with_its_old_size(tmp_path: Path) -> None:
+    """After a reboot, too: kubelet has what it allocated in a file, here the API's status shows it."""
+    env = [{"name": "X", "valueFrom": {"resourceFieldRef": {"containerName": "a", "resource": "requests.cpu"}}}]
+    env[0]["valueFrom"]["resourceFieldRef"]["divisor"] = "1m"
+    raw = pod(burst("900", env=env))
+    had = {"name": "a", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    raw["status"] = {"containerStatuses": [{**had, "containerID": "nodeplane://lost"}]}
+    async with at_work(Scene(tmp_path, raw)) as scene:
+        await scene.running()
+        await scene.until(lambda: condition(scene, "PodResizePending"))
+        assert condition(scene, "PodResizePending")["reason"] == "Infeasible"
+        assert [request.containers[0].cpu for request in scene.fake.devices.admitted] == [100]
+        run = scene.fake.runtime.running("a")[0]
+        assert run.config.linux.resources.cpu_shares == 102
+        assert {e.key: e.value for e in run.config.envs} == {"X": b"100"}
+
+
 def test_the_node_has_room_or_not() -> None:
     spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
     assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}

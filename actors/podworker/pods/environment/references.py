@@ -89,9 +89,7 @@ def contents(kind: str, obj: Object, binary: bool = True) -> Contents:
         raise ReferenceUnreadable(f"{Ref(kind, name)} holds data that is not base64: {error}") from None
 
 
-async def fetch(
-    reader: Reader, namespace: str, refs: Iterable[Ref], binary: bool = True
-) -> dict[Ref, Contents | None]:
+async def fetch(reader: Reader, namespace: str, refs: Iterable[Ref], binary: bool = True) -> dict[Ref, Contents | None]:
     """Read all objects concurrently, see `contents`. Raises ReferenceUnreadable."""
     ordered = sorted(refs)
     answers = await asyncio.gather(*(_read(reader, namespace, ref, binary) for ref in ordered))

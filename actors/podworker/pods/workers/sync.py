@@ -23,8 +23,8 @@ from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import REJECTED, admit_request, rejection
 from protocols.lifecycle.pods.claims import with_cdi
 from protocols.lifecycle.pods.deadline import EXCEEDED, deadline_ns
-from protocols.lifecycle.pods.resources import with_allocated
-from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActions, Start, Waiting
+from protocols.lifecycle.pods.resources import allocated_pod, shown_sizes
+from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActions, PodSpec, Start, Waiting
 from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.backoff import SANDBOX
 from protocols.lifecycle.restarts.plan import CREATING, compute_actions
@@ -189,7 +189,7 @@ class PodSync:
             return
         try:
             present = any(sandbox.ready for sandbox in status.sandboxes)
-            request = admit_request(state.spec, runtime_status.live(status), present)
+            request = admit_request(self._allocated(), runtime_status.live(status), present)
             with span(state.spec.uid, "admit"):
                 admitted = await self._deps.devices.admit(request)
         except BusError as error:
@@ -206,7 +206,7 @@ class PodSync:
 
         A rejection is final, so the node is read again before. Raises RoomTaken while preempted pods end.
         """
-        room, node, spec = self._room, self._deps.local_node, self._state.spec
+        room, node, spec = self._room, self._deps.local_node, self._allocated()
         verdict = room.admit(spec, node.node(), node.advertised())
         if not verdict.admitted:
             with contextlib.suppress(NodeplaneError, OSError, TimeoutError):
@@ -215,6 +215,13 @@ class PodSync:
         for uid in verdict.preempt:
             self._preempt(uid)
         return room.settle(spec, verdict)
+
+    def _allocated(self) -> PodSpec:
+        """Return the pod with what is allocated to it; before the first sync, what the API's status shows."""
+        state, allocated = self._state, self._state.sizes.allocated
+        if allocated is None:
+            allocated = shown_sizes(self._reporter.api_status(state))
+        return allocated_pod(state.spec, allocated)
 
     def _reject(self, rejected: Waiting) -> None:
         self._state.rejected = rejected
@@ -289,7 +296,7 @@ class PodSync:
         if plan.create_sandbox < 0:
             current = runtime_status.current_sandbox(status)
             return SandboxRef(current.id, current.attempt, current.ip) if current is not None and plan.start else None
-        spec = self._state.spec
+        spec = self._allocated()
         if not spec.host_network and (fault := self._deps.network()):
             self._deps.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
             self._pause(SANDBOX, "", fault, soon=True)
@@ -324,15 +331,16 @@ class PodSync:
 
     async def _start_all(self, steps: tuple[Start, ...], sandbox: SandboxRef) -> bool:
         """Start containers in turn; one that fails does not prevent the others. True if there are any and all run."""
-        return bool(steps) and all([await self._start(step, sandbox) for step in steps])
+        spec = self._allocated()
+        return bool(steps) and all([await self._start(spec, step, sandbox) for step in steps])
 
-    async def _start(self, step: Start, sandbox: SandboxRef) -> bool:
+    async def _start(self, spec: PodSpec, step: Start, sandbox: SandboxRef) -> bool:
         """Start one container; True if it runs.
 
         If it cannot be created it is paused; a failed StartContainer has the crash back-off.
         """
         state = self._state
-        container = state.spec.find(step.name)
+        container = spec.find(step.name)
         if container is None:
             return False  # the spec changed meanwhile
         self._end_init(container)
@@ -342,8 +350,7 @@ class PodSync:
                 record(state.spec.uid, "back-off", from_wall(step.crashed_ns), container=step.name)
             state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
-        container = with_allocated(container, (state.sizes.allocated or {}).get(step.name))
-        failure = await self._starter.start(StartRequest(state.spec, container, step, sandbox, grant))
+        failure = await self._starter.start(StartRequest(spec, container, step, sandbox, grant))
         state.hook_failures.pop(step.name, None)
         if failure is not None and failure.hook:
             state.hook_failures[step.name] = failure.waiting
