@@ -116,7 +116,7 @@ class Placer:
         """Return the hints of CPUs, then of memory."""
         need, request = whole_cpus(pod, container), bound_memory(pod, container)
         held = self.placed(pod.uid, container.name)
-        cpus, memory = self._cpu_hints(need, init_resources), self._memory_hints(request, init_resources.memory)
+        cpus, memory = self._cpu_hints(need, init_resources.cpus), self._memory_hints(request, init_resources.memory)
         if self.cpus is not None and held.cpus:
             cpus = {"cpu": self.cpus.held_hints(need, held.cpus)}
         if self.memory is not None and held.memory:
@@ -124,15 +124,18 @@ class Placer:
         return [cpus, memory]
 
     def pod_hints(self, pod: AdmitPod) -> list[ProviderHints]:
-        """Return the hints of the pod's peak need, without any reuse."""
+        """Return the hints of the pod's peak need; what it has from before a restart stays its own."""
         kinds = sorted({kind for container in pod.containers for kind in bound_memory(pod, container)})
         ordered = in_order(pod)
         memory = {kind: pod_need((c.kind, bound_memory(pod, c).get(kind, 0)) for c in ordered) for kind in kinds}
         cpus = pod_need((c.kind, whole_cpus(pod, c)) for c in ordered)
-        return [self._cpu_hints(cpus, InitResources()), self._memory_hints(memory, ReusableMemory())]
+        held = [self.placed(pod.uid, container.name) for container in ordered]
+        own = NOTHING.union(*(placed.cpus for placed in held))
+        bound = any(placed.memory for placed in held)
+        return [self._cpu_hints(cpus, own), None if bound else self._memory_hints(memory, ReusableMemory())]
 
-    def _cpu_hints(self, need: int, init_resources: InitResources) -> ProviderHints:
-        return {"cpu": self.cpus.hints(need, init_resources.cpus)} if self.cpus is not None and need else None
+    def _cpu_hints(self, need: int, reusable: Cpus) -> ProviderHints:
+        return {"cpu": self.cpus.hints(need, reusable)} if self.cpus is not None and need else None
 
     def _memory_hints(self, request: Mapping[str, int], reuse: ReusableMemory) -> ProviderHints:
         if self.memory is None or not request:

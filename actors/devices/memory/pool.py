@@ -80,10 +80,10 @@ class MemoryPool:
     def hints(self, request: Request, reuse: ReusableMemory) -> list[Hint]:
         return memory_hints(self.nodes, request, reuse.of)
 
-    def held_hints(self, request: Request, held: Blocks) -> list[Hint]:
-        """Return the hint for a container that has its memory already."""
+    def held_hints(self, request: Request, held: Blocks) -> list[Hint] | None:
+        """Return the hint for a container that has its memory already; None if later containers took some over."""
         if {block.type: block.size for block in held} != dict(request):
-            return []
+            return None
         return [Hint(sum(1 << node for node in held[0].numa), True)]
 
     def take(self, uid: str, container: str, request: Request, hint: Hint, reuse: ReusableMemory) -> Blocks:

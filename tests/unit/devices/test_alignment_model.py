@@ -16,6 +16,7 @@ from actors.devices.machine.placer import Placer
 from actors.devices.machine.sysfs import read_hardware
 from actors.devices.memory.nodes import NodeMemory
 from actors.devices.model.errors import TopologyAffinity
+from protocols.lifecycle.devices.ledger import held_by
 from protocols.lifecycle.devices.types import PodRecord
 from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, ContainerRequest
@@ -75,6 +76,14 @@ class World:
             self.node.ledger.admit(PodRecord(self.records.planned_allocation(pod, plan)))
             self.node.chooser.cancel(uid)
             self.one_place(uid)
+            self.come_again(pod)
+
+    def come_again(self, pod: AdmitPod) -> None:
+        """A pod without devices is chosen for again after a reboot: it keeps what it has, however full the node is."""
+        record = self.node.ledger.pods[pod.uid]
+        if not held_by(record.allocation):
+            plan = asyncio.run(self.node.chooser.choose(pod))
+            assert self.records.planned_allocation(pod, plan) == record.allocation
 
     def go(self, uid: str) -> None:
         self.node.ledger.release(uid)

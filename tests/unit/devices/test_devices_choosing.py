@@ -56,6 +56,18 @@ def test_restricted_wants_what_an_empty_machine_could_give(tmp_path: Path) -> No
                 node.choose("p", container(gpu=2))
 
 
+@pytest.mark.parametrize("scope", ["container", "pod"])
+def test_pod_that_is_chosen_for_again_after_a_reboot_keeps_what_it_has(tmp_path: Path, scope: str) -> None:
+    """Also memory of an init container that a later one took over, and CPUs of a node that has no others left."""
+    settings = {"memoryManagerPolicy": "Static", "reservedMemory": {"0": {"memory": "1Gi"}}}
+    node = four(tmp_path, "restricted", scope=scope, **settings)
+    both = (container("i", cpu=4, kind="init", memory=GIB), container("c", cpu=4, memory=GIB))
+    node.choose("p", *both)
+    before = node.placer.placed("p", "i"), node.placer.placed("p", "c")
+    node.choose("p", *both)
+    assert (node.placer.placed("p", "i"), node.placer.placed("p", "c")) == before
+
+
 def test_by_pod_all_containers_end_on_one_node_by_container_they_may_not(tmp_path: Path) -> None:
     both = (container("x", gpu=1, cpu=2), container("y", gpu=1, cpu=2))
     together = four(tmp_path / "pod", "single-numa-node", scope="pod")
