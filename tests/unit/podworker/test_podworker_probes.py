@@ -3,6 +3,7 @@
 import asyncio
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import grpc
@@ -215,6 +216,25 @@ def counted(metrics: ProbeMetrics) -> dict[tuple[str, ...], float]:
     [family] = metrics.collect()
     names = ("probe_type", "result", "container")
     return {tuple(sample.labels[name] for name in names): sample.value for sample in family.samples}
+
+
+async def test_slow_answer_does_not_defer_the_next_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in kubelet, a period begins with an attempt: else a timeout as long as the period halves the attempts."""
+    now, pauses, real = [0.0], list[float](), asyncio.sleep
+
+    async def answer(*_: object) -> ProbeAttempt:
+        now[0] += 4.0
+        return ProbeAttempt(ProbeOutcome.FAILURE)
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await real(0.001)
+
+    monkeypatch.setattr("actors.podworker.pods.probes.prober.check", answer)
+    monkeypatch.setattr("actors.podworker.pods.probes.prober.asyncio.sleep", pause)
+    monkeypatch.setattr("actors.podworker.pods.probes.prober.time", SimpleNamespace(monotonic=lambda: now[0]))
+    async with at_work(Scene(tmp_path, pod(container("a", readinessProbe=quick("ready", periodSeconds=10))))) as scene:
+        await scene.until(lambda: 6.0 in pauses)
 
 
 async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path: Path, fast: None) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import Callable, Mapping
 
 import msgspec
@@ -81,8 +82,9 @@ class Prober:
         while not is_decided(probe, self._states[probe.kind][1]):
             if probe.kind != STARTUP:
                 await self._started.wait()
+            due = time.monotonic() + probe.period  # a slow answer does not defer the next attempt
             self._observe(probe, await self._attempt(probe))
-            await asyncio.sleep(probe.period)
+            await asyncio.sleep(max(0.0, due - time.monotonic()))
 
     async def _due(self, probe: Probe) -> None:
         """Wait for the initial delay, which counts from the container's start across restarts of this process."""
