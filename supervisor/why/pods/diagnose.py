@@ -7,7 +7,7 @@ from supervisor.base.errors import SupervisorError
 from supervisor.why.model.text import joined
 from supervisor.why.model.types import Diagnosis, Finding, PodEvidence
 from supervisor.why.pods import admission, ending, running, scheduling, starting
-from supervisor.why.pods.view import containers, status_of
+from supervisor.why.pods.view import ContainerView, containers, status_of
 
 Rule = Callable[[PodEvidence], Finding | None]
 
@@ -15,17 +15,17 @@ Rule = Callable[[PodEvidence], Finding | None]
 def otherwise(found: PodEvidence) -> Finding:
     """Describe a pod for which no rule applies: its phase, and what each container waits for."""
     states = joined(
-        f"{container.kind} {container.name} {container.waiting or _state(container.running, container.ready)}"
+        f"{container.kind} {container.name} {container.waiting or _state(container)}"
         for container in containers(found.pod or {})
     )
     reason = f"its phase is {status_of(found.pod or {}).get('phase')}: {states}"
     return Finding("starting", reason, found.unread)
 
 
-def _state(since: float, ready: bool) -> str:
-    if not since:
-        return "has not started"
-    return "runs and is ready" if ready else "runs and is not ready yet"
+def _state(container: ContainerView) -> str:
+    if not container.running:
+        return "has ended" if container.ended else "has not started"
+    return "runs and is ready" if container.ready else "runs and is not ready yet"
 
 
 RULES: tuple[Rule, ...] = (

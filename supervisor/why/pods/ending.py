@@ -145,14 +145,14 @@ def failed(found: PodEvidence) -> Finding | None:
     ended = [
         (container_status, container_status.ended)
         for container_status in containers(pod)
-        if container_status.ended and container_status.ended.code
+        if container_status.ended and container_status.ended.code and not container_status.sidecar
     ]
     why = str(status.get("reason") or "")
     reason = f"{why}: {status.get('message') or ''}".rstrip(": ") if why else "no container's status says why"
     evidence: tuple[str, ...] = tuple(_events(found))
     if ended and not why:
         container, run = ended[0]
-        policy = spec_of(pod).get("restartPolicy")
+        policy = container.spec.get("restartPolicy") or spec_of(pod).get("restartPolicy")
         reason = f"{container.kind} {container.name} {how(run, found.now)}, and its restart policy is {policy}"
         message = (f"termination message: {' '.join(run.message.split())}",) if run.message else ()
         evidence = (*message, *log(found, container.name))

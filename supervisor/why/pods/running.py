@@ -170,14 +170,10 @@ def restarted(found: PodEvidence) -> Finding | None:
 
 def not_ready(found: PodEvidence) -> Finding | None:
     """Explain a container that runs and whose probe has not succeeded."""
-    unready = [
-        status for status in containers(found.pod or {}) if status.kind == APP and status.running and not status.ready
-    ]
-    if not unready:
-        return None
-    container = unready[0]
-    kind, probe = _probe_of(container)
-    if not probe:
+    unready = (status for status in containers(found.pod or {}) if status.running and not status.ready)
+    probed = ((status, *_probe_of(status)) for status in unready if status.kind == APP or status.sidecar)
+    container, kind, probe = next((each for each in probed if each[2]), (None, "", {}))
+    if container is None:
         return None
     answers = _answers(events_about(found, container), kind)
     reason = f"the {kind.lower()} probe ({probe_text(probe)}) of container {container.name} has not succeeded"
@@ -253,7 +249,8 @@ def _health_line(device: str, health: object, message: object) -> str:
 def _claim_health(found: PodEvidence) -> Iterator[tuple[str, dict[str, object]]]:
     """Yield the health of drivers' devices from the pod's status; that of plugins' devices is read from the node."""
     plugins = {row.resource for row in found.devices}
-    for status in rows(status_of(found.pod or {}).get("containerStatuses")):
+    status_of_pod = status_of(found.pod or {})
+    for status in (*rows(status_of_pod.get("containerStatuses")), *rows(status_of_pod.get("initContainerStatuses"))):
         for resource in rows(status.get("allocatedResourcesStatus")):
             if resource.get("name") not in plugins:
                 yield from ((str(resource.get("name")), row) for row in rows(resource.get("resources")))

@@ -45,6 +45,11 @@ class ContainerView(msgspec.Struct, frozen=True):
     """The run before the current state."""
 
     @property
+    def sidecar(self) -> bool:
+        """True for an init container that runs beside the others: its end is not that of the pod."""
+        return self.kind == INIT and self.spec.get("restartPolicy") == "Always"
+
+    @property
     def image(self) -> str:
         return str(self.spec.get("image") or "")
 

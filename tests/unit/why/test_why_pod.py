@@ -229,6 +229,31 @@ def test_container_that_ended_while_others_run_is_named() -> None:
     assert "its restart policy is Never" in partly.reason
 
 
+def with_sidecar(found: PodEvidence, spec: dict[str, Any], status: dict[str, Any]) -> Diagnosis:
+    pod: Any = msgspec.json.decode(msgspec.json.encode(found.pod))
+    pod["spec"]["initContainers"] = [{"name": "side", "restartPolicy": "Always", **spec}]
+    pod["status"]["initContainerStatuses"] = [{"name": "side", "started": True, **status}]
+    return diagnose_pod(msgspec.structs.replace(found, pod=pod))
+
+
+def test_sidecar_that_ends_with_its_pod_is_not_why_the_pod_failed() -> None:
+    killed = {"terminated": {"exitCode": 143, "reason": "Error", "finishedAt": "2026-11-28T11:41:35Z"}}
+    reason = with_sidecar(recorded("failed"), {}, {"state": killed}).reason
+    assert reason.startswith("container main ended with exit code 7")
+
+
+def test_sidecar_whose_probe_fails_or_whose_device_is_broken_is_named() -> None:
+    fine = recorded("fine")
+    pod: Any = msgspec.json.decode(msgspec.json.encode(fine.pod))
+    next(c for c in pod["status"]["conditions"] if c["type"] == "Ready")["status"] = "False"
+    probe, state = {"readinessProbe": {"exec": {"command": ["up"]}}}, {"running": {"startedAt": "2026-11-28T11:41:32Z"}}
+    unready = with_sidecar(msgspec.structs.replace(fine, pod=pod), probe, {"state": state})
+    assert unready.reason.startswith("the readiness probe (exec up) of container side has not succeeded")
+    sick = [{"name": "claim:gpu", "resources": [{"resourceID": "d/p/gpu-0", "health": "Unhealthy"}]}]
+    broken = with_sidecar(fine, {}, {"state": state, "ready": True, "allocatedResourcesStatus": sick})
+    assert broken.reason == "its containers run, but device d/p/gpu-0 of claim:gpu is Unhealthy"
+
+
 def test_pod_of_a_lost_node_names_the_node() -> None:
     found = recorded("fine")
     assert found.node is not None
