@@ -170,11 +170,10 @@ async def test_a_new_life_goes_on_where_the_last_one_was(shown: str, resizes: in
 
 async def test_restart_before_a_pod_runs_admits_and_starts_it_with_its_old_size(tmp_path: Path) -> None:
     """After a reboot, too: kubelet has what it allocated in a file, here the API's status shows it."""
-    env = [{"name": "X", "valueFrom": {"resourceFieldRef": {"containerName": "a", "resource": "requests.cpu"}}}]
-    env[0]["valueFrom"]["resourceFieldRef"]["divisor"] = "1m"
-    raw = pod(burst("900", env=env))
-    had = {"name": "a", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
-    raw["status"] = {"containerStatuses": [{**had, "containerID": "nodeplane://lost"}]}
+    reference = {"containerName": "a", "resource": "requests.cpu", "divisor": "1m"}
+    raw = pod(burst("900", env=[{"name": "X", "valueFrom": {"resourceFieldRef": reference}}]))
+    had: views.ResourceRequirements = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    raw["status"] = {"containerStatuses": [{"name": "a", "containerID": "nodeplane://lost", "resources": had}]}
     async with at_work(Scene(tmp_path, raw)) as scene:
         await scene.running()
         await scene.until(lambda: condition(scene, "PodResizePending"))
