@@ -95,6 +95,30 @@ def test_defaults_and_where_a_url_leads() -> None:
     assert http_url(probe.handler["httpGet"], ProbeTarget("id", "::1", {"web": 81})) == "http://[::1]:81/x"
 
 
+async def test_headers_of_an_http_probe_are_those_of_its_spec(tmp_path: Path) -> None:
+    """As kubelet's: a name may come twice, an empty Accept is left out, and nothing asks for compression."""
+    seen: list[str] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.extend((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[1:-2])
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        pairs = (("X-A", "1"), ("X-A", "2"), ("accept", ""), ("user-agent", "me"), ("host", "example.com"))
+        headers = [{"name": name, "value": value} for name, value in pairs]
+        handler: Any = {"httpGet": {"port": server.sockets[0].getsockname()[1], "httpHeaders": headers}}
+        deps = FakeDependencies(tmp_path).deps
+        assert (await check(deps, handler, ProbeTarget("c1", "127.0.0.1"), 30)).outcome is ProbeOutcome.SUCCESS
+    assert sorted(map(str.lower, seen)) == [
+        "connection: close",
+        "host: example.com",
+        "user-agent: me",
+        "x-a: 1",
+        "x-a: 2",
+    ]
+
+
 async def test_checks_of_real_sockets(tmp_path: Path) -> None:
     """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200."""
 

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 from urllib.parse import urljoin, urlsplit
 
 import aiohttp
+from multidict import CIMultiDict
 
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import HookFailed, HookTimedOut
@@ -94,10 +95,14 @@ def http_url(source: views.HTTPGetAction, target: ProbeTarget) -> str:
     return f"{scheme}://{uri_host(host)}:{port}/{path.removeprefix('/')}"
 
 
-def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> dict[str, str]:
-    """Return the headers of an httpGet handler; those of the spec override the defaults."""
-    given = {str(h.get("name")): str(h.get("value") or "") for h in source.get("httpHeaders") or ()}
-    return {"User-Agent": agent, "Accept": "*/*", **given}
+def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> CIMultiDict[str]:
+    """Return the headers of an httpGet handler: all of the spec, and defaults; an empty Accept means none."""
+    given = source.get("httpHeaders") or ()
+    headers = CIMultiDict((str(header.get("name")), str(header.get("value") or "")) for header in given)
+    headers.setdefault("User-Agent", agent)
+    if not headers.setdefault("Accept", "*/*"):
+        del headers["Accept"]
+    return headers
 
 
 async def fetch(source: views.HTTPGetAction, target: ProbeTarget, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
@@ -107,7 +112,8 @@ async def fetch(source: views.HTTPGetAction, target: ProbeTarget, agent: str = P
     """
     url = http_url(source, target)
     connector = aiohttp.TCPConnector(ssl=False, force_close=True)
-    async with aiohttp.ClientSession(connector=connector, auto_decompress=False) as session:
+    none = ("Accept", "Accept-Encoding")
+    async with aiohttp.ClientSession(connector=connector, auto_decompress=False, skip_auto_headers=none) as session:
         for _ in range(REDIRECTS):
             async with session.get(url, headers=http_headers(source, agent), allow_redirects=False) as answer:
                 body = (await answer.content.read(OUTPUT)).decode(errors="replace")
