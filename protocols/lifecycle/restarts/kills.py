@@ -67,13 +67,17 @@ def stop_all(spec: PodSpec, live: Collection[ContainerStatus], message: str = ""
 
 
 def ordered(spec: PodSpec, kills: Iterable[Kill]) -> tuple[Kill, ...]:
-    """Let the last sidecar end after all containers that are no sidecars, and each other one after the next one."""
+    """Let the last sidecar end after all app containers, and each other one after the next one, as upstream.
+
+    No sidecar waits for a debugging shell, which often ends with the grace period only.
+    """
     order = {c.name: index for index, c in enumerate(spec.containers) if c.kind == SIDECAR}
     result: list[Kill] = []
     sidecars: list[Kill] = []
     for kill in kills:
         (sidecars if kill.name in order else result).append(kill)
-    before = tuple(kill.id for kill in result)
+    apps = {container.name for container in spec.apps}
+    before = tuple(kill.id for kill in result if kill.name in apps)
     for kill in sorted(sidecars, key=lambda kill: order[kill.name], reverse=True):
         result.append(msgspec.structs.replace(kill, after=before))
         before = (kill.id,)

@@ -128,6 +128,12 @@ def test_ordered_sidecars_wait_for_all_others_and_for_later_sidecars() -> None:
     assert ordered(spec, ()) == ()
 
 
+def test_ordered_sidecars_wait_for_no_debugging_shell() -> None:
+    raw = pod(container("a"), inits=[sidecar("s")], ephemeralContainers=[{"name": "debug", "image": "img:1"}])
+    kills = {kill.name: kill for kill in stop_all(read_pod(raw), [run("s"), run("a"), run("debug")])}
+    assert (kills["s"].after, kills["debug"].after) == (("a0",), ())
+
+
 def hooked(name: str, command: str, **more: Any) -> views.Container:
     return container(name, lifecycle={"preStop": {"exec": {"command": [command]}}}, **more)
 
