@@ -13,7 +13,7 @@ from protocols.kinds import views
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
-from protocols.lifecycle.pods.types import INIT, ContainerSpec, PodSpec, Waiting, read_pod
+from protocols.lifecycle.pods.types import ALWAYS, INIT, ContainerSpec, PodSpec, Waiting, read_pod
 from protocols.wire import cri_pb2
 
 NAMES = ("cpu", "memory")
@@ -40,7 +40,7 @@ def linux_resources(resources: views.ResourceRequirements) -> "cri_pb2.LinuxCont
     """Return the resources for the runtime, by kubelet's formulas; a limit is the request where that is absent."""
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     cpu, memory = milli(limits.get("cpu")), milli(limits.get("memory")) // 1000
-    asked = milli(requests.get("cpu")) or cpu
+    asked = milli(requests["cpu"]) if "cpu" in requests else cpu
     return cri_pb2.LinuxContainerResources(
         cpu_period=PERIOD_US if cpu else 0,
         cpu_quota=min(max(MINIMAL_QUOTA_US, cpu * PERIOD_US // 1000), MAXIMAL_QUOTA_US) if cpu else 0,
@@ -71,12 +71,23 @@ def _guaranteed(resources: views.ResourceRequirements) -> bool:
 
 
 def oom_score(spec: views.PodSpec, container: views.Container, memory: int) -> int:
-    """Return oom_score_adj by upstream's formula. `memory`: bytes of the machine."""
+    """Return oom_score_adj by upstream's formula: no sidecar goes before all app containers.
+
+    `memory`: bytes of the machine.
+    """
     quality = GUARANTEED if spec.get("priorityClassName") == NODE_CRITICAL else qos_class(spec)
     if quality != BURSTABLE or not memory:
         return FIRST_TO_GO if quality == BEST_EFFORT else LAST_TO_GO if quality == GUARANTEED else FIRST_TO_GO - 1
-    asked = (_asked(container, "memory") + _share(spec, "memory")) // 1000
+    asked = _asked(container, "memory")
+    if _is_sidecar(spec, container):
+        asked = max(asked, min((_asked(app, "memory") for app in spec.get("containers") or ()), default=0))
+    asked = (asked + _share(spec, "memory")) // 1000
     return min(max(1000 - 1000 * asked // memory, 1000 + LAST_TO_GO), FIRST_TO_GO - 1)
+
+
+def _is_sidecar(spec: views.PodSpec, container: views.Container) -> bool:
+    inits = (init.get("name") for init in spec.get("initContainers") or ())
+    return container.get("restartPolicy") == ALWAYS and container.get("name") in inits
 
 
 def has_own(spec: views.PodSpec) -> bool:
@@ -121,7 +132,8 @@ def _amount(container: views.Container, side: Side, name: str) -> int:
 
 
 def _asked(container: views.Container, name: str) -> int:
-    return _amount(container, "requests", name) or _amount(container, "limits", name)
+    requests = (container.get("resources") or {}).get("requests") or {}
+    return _amount(container, "requests" if name in requests else "limits", name)
 
 
 def _share(spec: views.PodSpec, name: str) -> int:

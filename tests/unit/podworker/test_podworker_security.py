@@ -206,6 +206,8 @@ def test_resources_of_a_pod_as_a_whole() -> None:
         ({"requests": {"cpu": "256"}}, 262_144, 0),
         ({"requests": {"cpu": "384"}}, 262_144, 0),
         ({"requests": {"cpu": "1m"}}, 2, 0),
+        ({"requests": {"cpu": "0"}, "limits": {"cpu": "1"}}, 2, 100_000),
+        ({"limits": {"cpu": "1"}}, 1024, 100_000),
         ({"limits": {"cpu": "1e15"}}, 262_144, 2**63 - 1),
     ],
 )
@@ -223,6 +225,15 @@ def test_node_critical_pod_is_killed_last_when_memory_runs_out() -> None:
         for name in ("system-node-critical", "system-cluster-critical")
     ]
     assert scores == [-997, 999]
+
+
+def test_sidecar_is_not_killed_before_all_apps_when_memory_runs_out() -> None:
+    apps = [
+        container(name, resources={"requests": {"memory": size}}) for name, size in (("a", "512Mi"), ("b", "256Mi"))
+    ]
+    init, small = container("i"), container("s", restartPolicy="Always", resources={"requests": {"memory": "64Mi"}})
+    spec = pod(*apps, inits=[init, small])["spec"]
+    assert [limits.oom_score(spec, raw, 1 << 30) for raw in (*apps, init, small)] == [500, 750, 999, 750]
 
 
 @pytest.mark.parametrize(
