@@ -13,6 +13,7 @@ import msgspec
 
 from actors.fleet.faults.script import Fault
 from protocols.errors import NodeplaneError, SettingsInvalid
+from protocols.kube.names import label_faults
 from protocols.messages.fleet import FleetStatus, Hit
 from protocols.process.layout import SOCKET_PATH_LIMIT, Layout
 from protocols.process.scripts import ScriptInvalid, parse_script
@@ -50,9 +51,11 @@ class FleetAway(NodeplaneError, http=503, grpc="UNAVAILABLE"):
 
 def socket_path(layout: Layout, fleet: str) -> Path:
     """Return the socket of a fleet of this name. Raises SettingsInvalid."""
+    if faults := label_faults(fleet):  # it is part of names of namespaces and slices
+        raise SettingsInvalid(f"no fleet can be called {fleet!r:.64}; in --name, {faults[0]}")
     path = layout.run / f"fleet-{fleet}.sock"
-    if path.parent != layout.run or len(str(path).encode()) > SOCKET_PATH_LIMIT:
-        raise SettingsInvalid(f"no socket can be called {path}; give the fleet a shorter --name, without slashes")
+    if len(str(path).encode()) > SOCKET_PATH_LIMIT:
+        raise SettingsInvalid(f"no socket can be called {path}; give the fleet a shorter --name")
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.fleet.profiles.catalog import builtin_files
+from actors.fleet.profiles.profile import MAX_PROFILE_BYTES
 from protocols.kube.names import subdomain_faults
 from protocols.kube.resource_names import is_extended
 from protocols.process.scripts import Seconds, read_script
@@ -129,7 +130,7 @@ def find_scenario(text: str) -> Found | None:
     Raises ScriptInvalid.
     """
     path = builtin_scenarios().get(text, Path(text))
-    if not path.is_file() or not read_script(path, _Head).profile:
+    if not path.is_file() or not read_script(path, _Head, MAX_PROFILE_BYTES).profile:
         return None
     scenario = read_script(path, Scenario)
     beside = path.parent / scenario.profile

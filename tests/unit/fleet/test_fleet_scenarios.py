@@ -55,6 +55,12 @@ def test_scenario_that_says_nothing_is_refused(tmp_path: Path, text: str, says: 
         find_scenario(str(path))
 
 
+def test_profile_beyond_a_mebibyte_is_no_scenario(tmp_path: Path) -> None:
+    path = tmp_path / "profile.yaml"
+    path.write_text(f"name: large\ngroups: []\n#{'x' * (1 << 20)}")
+    assert find_scenario(str(path)) is None
+
+
 def test_objects_of_a_scenario_are_valid_and_name_its_class() -> None:
     for name in builtin_scenarios():
         found = find_scenario(name)
