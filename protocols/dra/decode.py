@@ -185,7 +185,8 @@ def _taints_of(obj: views.Device | views.DevicePatch) -> tuple[Taint, ...]:
 
 
 def _taint_of(obj: views.DeviceTaint) -> Taint:
-    return Taint(obj["key"], obj.get("value") or "", obj["effect"], obj.get("timeAdded") or "")
+    key, value, effect = sys.intern(obj["key"]), sys.intern(obj.get("value") or ""), sys.intern(obj["effect"])
+    return Taint(key, value, effect, obj.get("timeAdded") or "")
 
 
 _RARE = (
@@ -222,7 +223,7 @@ def _bare(capacity: Obj, driver: str) -> frozenset[str]:
 
 
 def _reach(obj: views.ResourceSliceSpec | views.Device, by_device: bool = False) -> Reach:
-    return Reach(obj.get("nodeName") or "", obj.get("nodeSelector"), bool(obj.get("allNodes")), by_device)
+    return Reach(sys.intern(obj.get("nodeName") or ""), obj.get("nodeSelector"), bool(obj.get("allNodes")), by_device)
 
 
 def _class(meta: views.ObjectMeta, spec: views.DeviceClassSpec) -> DeviceClass:

@@ -17,6 +17,7 @@ from protocols.kinds.table import (
     NODES,
     PODS,
     RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
     RESOURCESLICEPATCHES,
     RESOURCESLICES,
     Resource,
@@ -86,19 +87,38 @@ def _complete(obj: Object, number: int) -> None:
 def check_admitted(obj: Object) -> None:
     """Raise UsageError for a patch, rule or class that an API server refuses; its selectors are not compiled here."""
     from protocols.kinds.dra.devices import CLASSES, PATCHES, RULES  # half a second, for patches in files only
-    from protocols.kinds.shapes.clean import clean
 
     row = next((row for row in (PATCHES, RULES, CLASSES) if row.kind == obj.get("kind")), None)
-    if row is None or row.shape is None:
+    if row is None:
         return
-    admitted = deepcopy(obj)
-    try:
-        clean(admitted, row.shape)
-    except KubeError as error:
-        raise UsageError(f"{row.kind} {name_of(obj)}: {error}") from None
+    admitted = _admitted(obj, row)
     causes = [f"{cause.field}: {cause.message}" for cause in row.strategy.validate_update(admitted, admitted)]
     if causes:
         raise UsageError(f"{row.kind} {name_of(obj)}: {'; '.join(causes[:SHOWN_CAUSES])}")
+
+
+def check_claim(obj: Object) -> None:
+    """Raise UsageError for a claim or template with a value of a wrong type."""
+    resources = (RESOURCECLAIMS, RESOURCECLAIMTEMPLATES)
+    resource = next((resource for resource in resources if resource.kind == obj.get("kind")), None)
+    if resource is None:
+        known = " and ".join(resource.kind for resource in resources)
+        raise UsageError(f"--claim takes {known}, not {obj.get('kind')}")
+    _admitted(obj, resource)
+
+
+def _admitted(obj: Object, resource: Resource) -> Object:
+    """Return a copy as the API stores it. Raises UsageError for a value of a wrong type."""
+    from protocols.kinds.shapes.clean import clean
+    from protocols.kinds.shapes.registry import kind_shape
+
+    admitted, shape = deepcopy(obj), kind_shape(resource.group, resource.version, resource.kind)
+    assert shape is not None
+    try:
+        clean(admitted, shape)
+    except KubeError as error:
+        raise UsageError(f"{resource.kind} {name_of(obj)}: {error}") from None
+    return admitted
 
 
 RESOURCES = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)

@@ -23,11 +23,9 @@ from supervisor.client.connection import check_access
 from supervisor.dra.shares import SharedDevice, shared_devices, shares_table
 from supervisor.dra.show import explained, fault_lines, patched_table, published_table
 from supervisor.dra.snapshot import DeviceSnapshot, Placement, check_kind, placements, snapshot_of
-from supervisor.dra.sources import check_admitted, read_api, read_objects, read_pod
+from supervisor.dra.sources import check_admitted, check_claim, read_api, read_objects, read_pod
 from supervisor.dra.why import pod_answer
 from supervisor.dra.why_text import answer_parts
-
-CLAIMS = ("ResourceClaim", "ResourceClaimTemplate")
 
 
 def show_dra_devices(args: argparse.Namespace) -> int:
@@ -43,8 +41,7 @@ def _show_dra_devices(args: argparse.Namespace) -> int:
     snapshot = snapshot_of(objects, _gates(args))
     claims = read_objects(args.claim or [])
     for claim in claims:
-        if claim.get("kind") not in CLAIMS:
-            raise UsageError(f"--claim takes {' and '.join(CLAIMS)}, not {claim.get('kind')}")
+        check_claim(claim)
     for line in [*snapshot.unreadable, *fault_lines(snapshot.faults())]:
         print(printable(line), file=sys.stderr)
     if args.shares:

@@ -283,12 +283,37 @@ def test_a_patch_that_an_api_refuses_is_refused(
     assert why in devices(capsys, "--slices", SLICES, "--patches", str(tmp_path / "one.yaml"), code=2)
 
 
-def test_a_slice_that_cannot_be_read_is_left_alone(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    (tmp_path / "odd.yaml").write_text("kind: ResourceSlice\napiVersion: resource.k8s.io/v1\nspec: {driver: 7}")
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "{driver: 7}",
+        "{driver: d, nodeName: [n], pool: {name: p}}",
+        "{driver: d, pool: {name: p}, devices: [{name: x, taints: [{key: k, value: {}, effect: [NoSchedule]}]}]}",
+    ],
+)
+def test_a_slice_that_cannot_be_read_is_left_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, spec: str
+) -> None:
+    (tmp_path / "odd.yaml").write_text(f"kind: ResourceSlice\napiVersion: resource.k8s.io/v1\nspec: {spec}")
     assert main(["devices", "--slices", SLICES, "--slices", str(tmp_path / "odd.yaml")]) == 0
     told = capsys.readouterr()
     assert "cannot be read" in told.err
     assert "gpu-0" in told.out
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("kind: Pod", "--claim takes ResourceClaim and ResourceClaimTemplate, not Pod"),
+        ("kind: ResourceClaim\nspec: {devices: {requests: [null, 7]}}", "ResourceClaim unnamed-0: json: cannot unm"),
+        ("kind: ResourceClaimTemplate\nspec: {spec: [a]}", "ResourceClaimTemplate unnamed-0: json: cannot unmarshal"),
+    ],
+)
+def test_claim_with_a_wrong_type_names_the_field(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, text: str, says: str
+) -> None:
+    (tmp_path / "claim.yaml").write_text(text)
+    assert says in devices(capsys, "--slices", SLICES, "--claim", str(tmp_path / "claim.yaml"), code=2)
 
 
 def test_older_versions_say_the_same(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
