@@ -164,10 +164,14 @@ def _uid_of(path: Path) -> int:
     return -1
 
 
+LONGEST_ERROR = 4096
+"""Characters of an error that are printed: it may quote a line of a file."""
+
+
 def _print_error(text: str, code: int) -> int:
     from supervisor.base import journal  # a command that succeeds does without
 
-    line = f"nodeplane: {printable(text)}"
+    line = f"nodeplane: {printable(text[:LONGEST_ERROR])}"
     print(journal.for_journal(line, journal.ERROR) if journal.is_journal(journal.STDERR) else line, file=sys.stderr)
     return code
 

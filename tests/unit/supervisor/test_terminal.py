@@ -10,7 +10,7 @@ import pytest
 
 from protocols.errors import NodeplaneError
 from protocols.process.texts import LineFormatter, printable
-from supervisor.base.errors import guard
+from supervisor.base.errors import LONGEST_ERROR, guard
 from supervisor.base.terminal import Table, print_json, show, table, working
 
 ACTORS = Table(("ACTOR", "STATE"), [("store", "live"), ("[bold]pleg[/]", "failed")])
@@ -97,6 +97,14 @@ def test_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert guard(fail) == 1
     assert capsys.readouterr().err == f"nodeplane: {SHOWN}\n"
+
+
+def test_error_that_quotes_a_file_is_bounded(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> int:
+        raise NodeplaneError("x" * 3_000_000)
+
+    assert guard(fail) == 1
+    assert len(capsys.readouterr().err) < LONGEST_ERROR + 20
 
 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
