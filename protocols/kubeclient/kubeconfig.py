@@ -131,7 +131,8 @@ def _supported(path: Path) -> Kubeconfig:
         config = read_kubeconfig(read_bounded(path), str(path))
     except OSError as error:
         why = (error.strerror or "").lower()
-        raise KubeconfigUnusable(f"cannot read {path}: {why}; name another one with --kubeconfig") from None
+        start = "start a plane with `nodeplane up`, or " if isinstance(error, FileNotFoundError) else ""
+        raise KubeconfigUnusable(f"cannot read {path}: {why}; {start}name another one with --kubeconfig") from None
     if not str(config.cluster.get("server")).startswith("https://"):
         raise KubeconfigUnusable(f"{path} names no https server; others are not supported")
     if wrong := next((field for field in UNSUPPORTED if config.user.get(field)), None):

@@ -109,8 +109,10 @@ def test_file_without_a_current_context_is_rejected(tmp_path: Path, text: str) -
     assert "is no kubeconfig with a current context" in refusal(tmp_path / "config")
 
 
-def test_missing_file_is_named(tmp_path: Path) -> None:
-    assert "no such file or directory" in refusal(tmp_path / "config")
+def test_missing_file_is_named_with_what_makes_one(tmp_path: Path) -> None:
+    text = refusal(tmp_path / "config")
+    assert "no such file or directory" in text
+    assert "start a plane with `nodeplane up`" in text
 
 
 def test_invalid_data_of_the_ca_is_named(tmp_path: Path) -> None:
