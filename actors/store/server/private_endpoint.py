@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf.message import Message
 
@@ -26,6 +26,7 @@ from protocols.etcd.transport.frames import (
     WATCH,
     BadFrame,
     Frame,
+    FrameWriter,
     Splitter,
     pack,
 )
@@ -83,6 +84,7 @@ class ServedConnection(asyncio.Protocol):
         self._endpoint, self._methods, self._watch = endpoint, methods, watch
         self._splitter = Splitter(LARGEST_REQUEST, GREETING)
         self._transport: asyncio.Transport | None = None
+        self._frames: FrameWriter | None = None
         self._tasks = Tasks()
         self._backlog: deque[Frame] = deque()
         """Frames that arrived beyond the limit of calls; nothing more is read until it is empty."""
@@ -91,11 +93,12 @@ class ServedConnection(asyncio.Protocol):
         self._writable.set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # a unix socket's is one for both directions
+        self._transport = cast(asyncio.Transport, transport)
+        self._frames = FrameWriter(self._transport)
         self._endpoint.connections.add(self)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._frames = None
         self._backlog.clear()
         self._endpoint.connections.discard(self)
         self._writable.set()
@@ -188,8 +191,8 @@ class ServedConnection(asyncio.Protocol):
             # The end of a watch is the end of its connection: requests on their way belong to no other watch.
             log.warning("watch of the private endpoint ended error=%s", error)
             self._send(call, ERROR, f"{error.grpc}\0{error}".encode())
-            if self._transport is not None:
-                self._transport.close()
+            if self._frames is not None:
+                self._frames.close()
 
     async def _read(self, requests: asyncio.Queue[bytes]) -> AsyncIterator[pb.WatchRequest]:
         while True:
@@ -197,8 +200,8 @@ class ServedConnection(asyncio.Protocol):
             self._update_reading()
 
     def _send(self, call: int, kind: int, body: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(pack(call, kind, body))
+        if self._frames is not None:
+            self._frames.write(pack(call, kind, body))
 
     async def push(self, call: int, message: Message) -> None:
         """Send a message of a stream, no faster than the client reads."""
@@ -206,8 +209,8 @@ class ServedConnection(asyncio.Protocol):
         await self._writable.wait()
 
     async def close(self) -> None:
-        if self._transport is not None:
-            self._transport.close()
+        if self._frames is not None:
+            self._frames.close()
         await self._tasks.close()
 
 

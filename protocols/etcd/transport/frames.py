@@ -7,6 +7,7 @@ WATCH opens a stream: further frames of its number are further requests, and eve
 stream a connection; closing it ends the stream.
 """
 
+import asyncio
 import struct
 from collections.abc import Iterator
 
@@ -86,3 +87,34 @@ class Splitter:
         if given == self._greeting:
             del self._buffer[: len(given)]
             self._greeting, self._needed = b"", HEAD.size
+
+
+GATHERED = 16 * 1024
+"""Bytes of frames that are written before the end of the turn, so that the transport can limit them."""
+
+
+class FrameWriter:
+    """Writes frames to a connection. Those of one turn of the loop share a write, since each one wakes the reader."""
+
+    def __init__(self, transport: asyncio.WriteTransport) -> None:
+        self._transport, self._loop = transport, asyncio.get_running_loop()
+        self._frames: list[bytes] = []
+        self._size = 0
+
+    def write(self, frame: bytes) -> None:
+        if not self._frames:
+            self._loop.call_soon(self._flush)
+        self._frames.append(frame)
+        self._size += len(frame)
+        if self._size > GATHERED:
+            self._flush()
+
+    def close(self) -> None:
+        """Close the connection after what was written."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        frames, self._frames, self._size = self._frames, [], 0
+        if frames and not self._transport.is_closing():
+            self._transport.write(b"".join(frames))

@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from protocols.etcd.transport.connection_channel import LOST, CallConnection, ConnectionChannel, OnMessage
-from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, BadFrame, Splitter, pack
+from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, BadFrame, FrameWriter, Splitter, pack
 
 LARGEST = 256 * 1024 * 1024
 _GONE = f"UNAVAILABLE\0{LOST}".encode()
@@ -21,6 +22,7 @@ class PrivateConnection(asyncio.Protocol):
         self._open: dict[int, bool] = {}
         """Calls under way; True where one message is the whole answer."""
         self._transport: asyncio.Transport | None = None
+        self._frames: FrameWriter | None = None
 
     @property
     def draining(self) -> bool:
@@ -28,12 +30,14 @@ class PrivateConnection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = transport  # type: ignore[assignment]  # a unix socket's is one for both directions
-        self._write(GREETING)
+        self._transport = cast(asyncio.Transport, transport)
+        self._frames = FrameWriter(self._transport)
+        self._frames.write(GREETING)
 
     def send(self, number: int, method: str, body: bytes, last: bool) -> None:
         self._open[number] = last
-        self._write(pack(number, NUMBERS[method], body))
+        if self._frames is not None:
+            self._frames.write(pack(number, NUMBERS[method], body))
 
     def cancel(self, number: int) -> None:
         self._open.pop(number, None)
@@ -57,15 +61,11 @@ class PrivateConnection(asyncio.Protocol):
             self.close()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._transport = None
+        self._transport = self._frames = None
         self._lost()
         under_way, self._open = self._open, {}
         for number in under_way:
             self._heard(number, ERROR, _GONE)
-
-    def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
 
 
 async def dial(path: Path, heard: OnMessage, lost: Callable[[], None]) -> CallConnection:

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 from google.protobuf.message import Message
 
 from actors.store.model.errors import HistoryDamaged
 from actors.store.server.private_endpoint import PrivateEndpoint, ServedConnection
-from protocols.etcd.transport.frames import ERROR, GREETING, NUMBERS, WATCH, pack
+from protocols.etcd.transport.frames import ERROR, GATHERED, GREETING, NUMBERS, OK, WATCH, FrameWriter, pack
 from protocols.wire import etcd_pb2 as pb
 
 ASKED = 2000
@@ -61,3 +61,37 @@ async def test_private_endpoint_says_why_a_watch_ended() -> None:
     transport.close.assert_called_once()
     transport.abort.assert_not_called()  # by which a task that fails unexpectedly ends it
     assert not connection._tasks
+
+
+async def test_private_endpoint_answers_of_one_turn_share_a_write() -> None:
+    async def answer(body: bytes) -> Message:
+        return pb.RangeResponse(count=1)
+
+    number = NUMBERS["KV/Range"]
+    connection = ServedConnection(PrivateEndpoint(Path("/none"), {}, Mock()), {number: answer}, Mock())
+    transport = Mock(is_closing=lambda: False)
+    connection.connection_made(transport)
+    connection.data_received(GREETING + b"".join(pack(call, number, b"") for call in range(3)))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    body = pb.RangeResponse(count=1).SerializeToString()
+    transport.write.assert_called_once_with(b"".join(pack(call, OK, body) for call in range(3)))
+
+
+async def test_frame_writer_large_frame_is_written_at_once() -> None:
+    transport = Mock(is_closing=lambda: False)
+    writer = FrameWriter(transport)
+    writer.write(b"small")
+    transport.write.assert_not_called()
+    writer.write(bytes(GATHERED))
+    transport.write.assert_called_once_with(b"small" + bytes(GATHERED))
+    await asyncio.sleep(0)
+    transport.write.assert_called_once()
+
+
+async def test_frame_writer_close_writes_before() -> None:
+    transport = Mock(is_closing=lambda: False)
+    writer = FrameWriter(transport)
+    writer.write(b"last")
+    writer.close()
+    assert transport.mock_calls == [call.write(b"last"), call.close()]
