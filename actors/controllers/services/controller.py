@@ -82,6 +82,7 @@ class EndpointSliceController:
     # informers
 
     def _service_changed(self, service: Object) -> None:
+        """Forget a service without a selector: its slices are its owner's, also those made while it had one."""
         if selector_of(service) is None or terminating(service):
             return self._service_gone(service)
         self._by_namespace.setdefault(namespace_of(service), {})[key_of(service)] = service
@@ -137,17 +138,16 @@ class EndpointSliceController:
         self._due.discard(key)
         namespace = key.partition("/")[0]
         service, known = self._by_namespace.get(namespace, {}).get(key), self._slices.get(key, {})
+        if service is None:
+            return
         pods = self._pods.get(namespace, {}).values()
-        wanted = {
-            name_of(endpoint_slice): endpoint_slice
-            for endpoint_slice in (desired_slices(service, pods) if service is not None else ())
-        }
+        wanted = {name_of(endpoint_slice): endpoint_slice for endpoint_slice in desired_slices(service, pods)}
         for name, desired in wanted.items():
             if name not in known:
                 await self._create(desired)
             elif differs(known[name], desired):
                 await self._update(known[name], desired)
-        for surplus in [known[name] for name in known.keys() - wanted.keys()]:  # garbage collection removes them, too
+        for surplus in [known[name] for name in known.keys() - wanted.keys()]:
             await self._delete(surplus)
 
     async def _create(self, wanted: Object) -> None:

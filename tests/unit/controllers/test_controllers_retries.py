@@ -161,6 +161,9 @@ async def test_slices_that_go_while_others_are_deleted_are_no_failure(monkeypatc
     """They are the service's, so that garbage collection deletes them as well."""
     api = MemoryApi()
     controller = EndpointSliceController(cast(ApiClient, api), logging.getLogger("test"))
+    controller._service_changed(
+        {"metadata": {"name": "web", "namespace": "ns", "uid": "u"}, "spec": {"selector": {"app": "web"}}}
+    )
     label = {"kubernetes.io/service-name": "web"}
     slices = [{"metadata": {"name": f"web-{at}", "namespace": "ns", "uid": f"u{at}", "labels": label}} for at in (1, 2)]
     for endpoint_slice in slices:
@@ -174,6 +177,18 @@ async def test_slices_that_go_while_others_are_deleted_are_no_failure(monkeypatc
     monkeypatch.setattr(api, "delete", delete)
     await controller._sync(("endpoints", "ns/web"))
     assert not controller._slices
+
+
+async def test_slices_of_a_service_that_loses_its_selector_stay() -> None:
+    """They were deleted, and with them the endpoints of a service whose user takes them over."""
+    api = MemoryApi()
+    controller = EndpointSliceController(cast(ApiClient, api), logging.getLogger("test"))
+    metadata = {"name": "web", "namespace": "ns", "uid": "u"}
+    for spec in ({"selector": {"app": "web"}}, {}):
+        controller._service_changed({"metadata": metadata, "spec": spec})
+        await controller._sync(("endpoints", "ns/web"))
+        (found,) = api.objects["endpointslices"].values()
+        controller._slice_changed(found)
 
 
 class HeldPod:
