@@ -7,7 +7,7 @@ accept connections.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 
 from aiohttp import web
@@ -32,9 +32,10 @@ class NodeHealth:
     def __init__(self, checks: Mapping[str, Check]) -> None:
         self._checks = checks
 
-    async def answer(self, part: str, verbose: bool) -> tuple[int, str]:
-        """Return status and body of /healthz or, with `part`, of /healthz/PART."""
-        if part and part not in self._checks:
+    async def answer(self, path: Sequence[str], verbose: bool) -> tuple[int, str]:
+        """Return status and body of /healthz or, with the `path` of a part below it, of /healthz/PART."""
+        part = "/".join(path)
+        if path and part not in self._checks:
             return 404, f"no health check {part} here; there are {' '.join(self._checks)}\n"
         names = [part] if part else list(self._checks)
         results = await asyncio.gather(*(self._checks[name]() for name in names))
@@ -124,10 +125,10 @@ class HealthzServer:
         await self._runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        first, *rest = request.path.strip("/").split("/")
+        first, *rest = request.path[1:].split("/")
         if first != HEALTHZ:
             return web.Response(text=f"only /{HEALTHZ} lives here; metrics are at the node endpoint\n", status=404)
         if request.method not in ("GET", "HEAD"):
             return web.Response(text="use GET\n", status=405)
-        status, text = await self._health.answer("/".join(rest), "verbose" in request.query)
+        status, text = await self._health.answer(rest, "verbose" in request.query)
         return web.Response(text=text, status=status)

@@ -143,7 +143,7 @@ class HealthPage:
         self._health = health
 
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
-        status, text = await self._health.answer("/".join(path), "verbose" in request.query)
+        status, text = await self._health.answer(path, "verbose" in request.query)
         return web.Response(text=text, status=status)
 
 

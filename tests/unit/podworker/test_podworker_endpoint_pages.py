@@ -63,11 +63,12 @@ async def test_node_health_lists_what_failed() -> None:
         return False
 
     health = NodeHealth({"ping": well, "device-plugin": ill})
-    assert await health.answer("ping", verbose=False) == (200, "ok")
-    code, text = await health.answer("", verbose=False)
+    assert await health.answer(["ping"], verbose=False) == (200, "ok")
+    code, text = await health.answer([], verbose=False)
     assert (code, text) == (500, "[+]ping ok\n[-]device-plugin failed: reason withheld\nhealthz check failed\n")
-    assert (await health.answer("nothing", verbose=False))[0] == 404
-    assert await health.answer("ping", verbose=True) == (200, "[+]ping ok\nhealthz check passed\n")
+    for path in (["nothing"], ["ping", ""], [""]):
+        assert (await health.answer(path, verbose=False))[0] == 404
+    assert await health.answer(["ping"], verbose=True) == (200, "[+]ping ok\nhealthz check passed\n")
 
 
 async def test_healthz_port_of_another_process_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
