@@ -23,7 +23,6 @@ from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from actors.podworker.pods.volumes.payload import File, Inputs, Payload, TokenRef, payload, token_refs
 from actors.podworker.pods.volumes.sources import read_versions
 from actors.podworker.pods.volumes.volumes import (
-    TOKEN_RENEWED,
     Volumes,
     make_mount_points,
     nested_mount_points,
@@ -324,13 +323,16 @@ async def test_volumes_wait_for_their_sources_then_follow_them(tmp_path: Path) -
     assert await outdated(kept, fake), "a failed update is tried again"
 
 
-async def test_token_of_a_volume_is_renewed_in_time(tmp_path: Path) -> None:
-    volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]
+@pytest.mark.parametrize(("seconds", "kept_s"), [(3600, 2880), (864_000, 86_400)])
+async def test_token_of_a_volume_is_renewed_in_time(seconds: int, kept_s: int, tmp_path: Path) -> None:
+    """At 80 % of its lifetime, and after a day."""
+    source = {"serviceAccountToken": {"path": "t", "expirationSeconds": seconds}}
+    volumes = [{"name": "v", "projected": {"sources": [source]}}]
     spec, fake = read_pod(pod(container("a"), volumes=volumes)), FakeDependencies(tmp_path)
     kept = Volumes(fake.deps, lambda: spec)
     await kept.prepare(NODE)
     [(ref, token)] = kept._tokens.items()
-    assert abs(token.renew_at - time.time() - 3600 * TOKEN_RENEWED) < 600
+    assert abs(token.renew_at - time.time() - kept_s) < 600
     assert not await outdated(kept, fake)
     kept._tokens[ref] = msgspec.structs.replace(token, renew_at=time.time())
     await updated(kept, fake)

@@ -102,8 +102,8 @@ HOST_PATHS = HangingCalls("host path", most=64)
 _NOSUID_NODEV = 0x2 | 0x4
 VERIFY_S = 1800.0
 """After so long the next sync compares the files with their sources, changed or not."""
-TOKEN_RENEWED = 0.8
-"""Share of a token's lifetime after which it is renewed."""
+TOKEN_RENEWED, TOKEN_KEPT_S = 0.8, 86_400.0
+"""Share of a token's lifetime after which it is renewed, and seconds after which one that lives for days is."""
 LEEWAY_S = 60.0
 """The API accepts a token that is issued so much later than its own time."""
 Shown = tuple[object, ...]
@@ -329,7 +329,7 @@ class Volumes:
                 text, seconds = await self._deps.objects.token(spec, ref.audience, ref.seconds)
         except NodeplaneError as error:
             raise VolumeNotReady(f"service account token: {error}") from None
-        self._tokens[ref] = _Token(text, now, now + seconds * TOKEN_RENEWED)
+        self._tokens[ref] = _Token(text, now, now + min(seconds * TOKEN_RENEWED, TOKEN_KEPT_S))
         return text
 
 
