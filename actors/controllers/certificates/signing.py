@@ -116,5 +116,5 @@ def expiry(certificate: str) -> float | None:
 
     try:
         return x509.load_pem_x509_certificate(base64.b64decode(certificate)).not_valid_after_utc.timestamp()
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, x509.InvalidVersion):
         return None

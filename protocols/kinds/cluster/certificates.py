@@ -132,7 +132,7 @@ def _certificate(path: str, value: str, causes: Causes) -> None:
             return
         try:
             x509.load_pem_x509_certificate(block[0])
-        except ValueError as error:
+        except (ValueError, x509.InvalidVersion) as error:
             causes.append(invalid(path, shown, str(error).splitlines()[0]))
             return
 

@@ -5,6 +5,7 @@ import base64
 import datetime
 import ipaddress
 import logging
+import ssl
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from actors.controllers.certificates.rules import (
     removal_time,
     seconds_of,
 )
-from actors.controllers.certificates.signing import sign
+from actors.controllers.certificates.signing import expiry, sign
+from protocols.kinds.cluster.certificates import RequestStrategy
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
 from tests.support.authority import Authority
@@ -270,6 +272,18 @@ def test_certificate_never_outlives_its_ca(tmp_path: Path) -> None:
     made = sign(csr(), ca, key, datetime.datetime.now(datetime.UTC))
     end = x509.load_pem_x509_certificate(base64.b64decode(made)).not_valid_after_utc
     assert end == x509.load_pem_x509_certificate(ca.read_bytes()).not_valid_after_utc
+
+
+def test_certificate_of_an_unknown_version_is_invalid_and_has_no_end(tmp_path: Path) -> None:
+    """A signer could not store it for an error of the server, and its request was tried again for ever."""
+    ca, _ = authority(tmp_path / "pki")
+    version, other = b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x08"
+    pem = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(ca.read_text()).replace(version, other))
+    signed = csr()
+    signed["status"]["certificate"] = base64.b64encode(pem.encode()).decode()
+    (cause,) = RequestStrategy().validate_status(signed, csr())
+    assert cause.message.endswith("8 is not a valid X509 version")
+    assert expiry(signed["status"]["certificate"]) is None
 
 
 async def test_controller_comes_back_for_a_request_that_gets_old() -> None:
