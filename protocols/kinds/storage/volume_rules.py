@@ -22,6 +22,7 @@ from protocols.kinds.check.table import (
 from protocols.kinds.check.values import label_key, subdomain
 from protocols.kinds.shapes.registry import API, registry
 from protocols.kinds.shapes.shape import STRUCT, TEXT
+from protocols.kinds.storage.claim_rules import ATTRIBUTES
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import items
@@ -66,6 +67,7 @@ _SPEC = Ordered(
     nodeAffinity=_affinity,
     persistentVolumeReclaimPolicy=one_of("Delete", "Recycle", "Retain", empty=True),
     storageClassName=subdomain,
+    volumeAttributesClassName=needed(subdomain, "an empty string is disallowed"),
 )
 
 
@@ -90,7 +92,12 @@ def _one_source(path: str, spec: Object, causes: Causes) -> None:
         _CSI(f"{path}.csi", csi, causes)
 
 
-VOLUME = Ordered(spec=together(_SPEC, _one_source))
+def _modifiable(path: str, spec: Object, causes: Causes) -> None:
+    if spec.get(ATTRIBUTES) is not None and spec.get("csi") is None:
+        causes.append(required(f"{path}.csi", f"has to be specified when using {ATTRIBUTES}"))
+
+
+VOLUME = Ordered(spec=together(_SPEC, _one_source, _modifiable))
 
 
 ORDER = (
@@ -128,14 +135,20 @@ _CSI = together(
 
 
 def volume_change_causes(new: Object, old: Object) -> list[Cause]:
-    """Check a change of a persistent volume: source and mode are immutable, a node affinity once it is set."""
+    """Check a change of a persistent volume: source and mode are immutable, a node affinity once it is set.
+
+    A class of attributes may change, but not end.
+    """
     now, before = new.get("spec") or {}, old.get("spec") or {}
     causes = []
     if sources(now) != sources(before):
         path = "spec.persistentvolumesource"
         causes.append(forbidden(path, f"{path} is immutable after creation"))
     fixed = ["volumeMode"] if before.get("nodeAffinity") is None else ["volumeMode", "nodeAffinity"]
-    return causes + changed_causes(now, before, *fixed)
+    causes += changed_causes(now, before, *fixed)
+    if before.get(ATTRIBUTES) is not None and now.get(ATTRIBUTES) is None:
+        causes.append(forbidden(f"spec.{ATTRIBUTES}", "update from non-nil value to nil is forbidden"))
+    return causes
 
 
 def _parameters(path: str, parameters: Object, causes: Causes) -> None:

@@ -4,16 +4,55 @@ from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import invalid
-from protocols.kinds.check.table import Causes, Ordered, Struct, at_least, each, together
+from protocols.kinds.check.table import Causes, Check, Ordered, Struct, at_least, each, one_of, together
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.metrics import metric, reference
 from protocols.kube.meta import Object
-from protocols.kube.objects import at
+from protocols.kube.objects import at, fresh_copy
+from protocols.kube.quantity import parse_quantity
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
 """The metric of an autoscaler that names none."""
+
+PODS = {"type": "Pods", "value": 4, "periodSeconds": 15}
+PERCENT = {"type": "Percent", "value": 100, "periodSeconds": 15}
+BEHAVIOR: dict[str, Object] = {
+    "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [PODS, PERCENT]},
+    "scaleDown": {"selectPolicy": "Max", "policies": [PERCENT]},
+}
+"""What a `behavior` has in each direction where it says nothing else."""
+POSITIVE = "must be greater than zero"
+
+
+def _up_to(most: int) -> Check:
+    """Return a check of numbers not above `most`."""
+
+    def check(path: str, value: int, causes: Causes) -> None:
+        if value > most:
+            causes.append(invalid(path, value, f"must be less than or equal to {most}"))
+
+    return check
+
+
+def _tolerance(path: str, value: str | int | float, causes: Causes) -> None:
+    if parse_quantity(value).nanos < 0:
+        causes.append(invalid(path, value, "must be greater than or equal to 0"))
+
+
+_policy = Ordered(
+    "type value=0 periodSeconds=0",
+    type=one_of("Percent", "Pods", empty=True),
+    value=at_least(1, POSITIVE),
+    periodSeconds=together(at_least(1, POSITIVE), _up_to(1800)),
+)
+_rules = Ordered(
+    stabilizationWindowSeconds=together(at_least(0, "must be greater than or equal to zero"), _up_to(3600)),
+    selectPolicy=one_of("Disabled", "Max", "Min", empty=True),
+    policies=each(_policy),
+    tolerance=_tolerance,
+)
 
 
 def _range(path: str, spec: Object, causes: Causes) -> None:
@@ -32,6 +71,7 @@ class _AutoscalerStrategy(Strategy):
                 maxReplicas=at_least(1, "must be greater than 0"),
                 scaleTargetRef=reference,
                 metrics=each(metric),
+                behavior=Ordered(scaleUp=_rules, scaleDown=_rules),
             ),
             _range,
         )
@@ -43,6 +83,9 @@ class _AutoscalerStrategy(Strategy):
             spec["minReplicas"] = 1
         if not spec.get("metrics"):
             spec["metrics"] = [CPU]
+        if (behavior := spec.get("behavior")) is not None:
+            for direction, rules in BEHAVIOR.items():
+                behavior[direction] = {**fresh_copy(rules), **(behavior.get(direction) or {})}
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {}

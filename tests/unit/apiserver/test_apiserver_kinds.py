@@ -14,6 +14,7 @@ def row(plural: str, group: str = "") -> Served:
     return next(each for each in TABLE.built_in if (each.plural, each.group) == (plural, group))
 
 
+ATTRIBUTES = "volumeAttributesClassName"
 CSI = {"driver": "csi.example.com", "volumeHandle": "h"}
 VOLUME: Object = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": CSI}
 CLAIM: Object = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -89,6 +90,14 @@ def changed(kind: Served, new: Object, old: Object, **status: Any) -> list[str]:
             {"spec": {**VOLUME, "csi": {"driver": "a b"}}},
             ["spec.csi.volumeHandle", "spec.csi.driver"],
         ),
+        ("persistentvolumes", "", {"spec": {**VOLUME, ATTRIBUTES: "a"}}, []),
+        ("persistentvolumes", "", {"spec": {**VOLUME, ATTRIBUTES: ""}}, [f"spec.{ATTRIBUTES}"]),
+        (
+            "persistentvolumes",
+            "",
+            {"spec": {**VOLUME, "csi": None, "hostPath": {"path": "/x"}, ATTRIBUTES: "a"}},
+            ["spec.csi"],
+        ),
         ("persistentvolumeclaims", "", {"spec": CLAIM}, []),
         ("persistentvolumeclaims", "", {"spec": {}}, ["spec.accessModes", "spec.resources[storage]"]),
         ("persistentvolumeclaims", "", {"spec": {**CLAIM, "storageClassName": "A"}}, ["spec.storageClassName"]),
@@ -158,6 +167,8 @@ def test_validate_create_names_what_is_wrong(plural: str, group: str, body: Obje
             ["spec.persistentvolumesource"],
         ),
         ("persistentvolumes", "", VOLUME, {**VOLUME, "volumeMode": "Block"}, ["volumeMode"]),
+        ("persistentvolumes", "", {**VOLUME, ATTRIBUTES: "a"}, {**VOLUME, ATTRIBUTES: "b"}, []),
+        ("persistentvolumes", "", {**VOLUME, ATTRIBUTES: "a"}, VOLUME, [f"spec.{ATTRIBUTES}"]),
         ("persistentvolumes", "", VOLUME, {**VOLUME, "capacity": {"storage": "2Gi"}}, []),
         ("persistentvolumeclaims", "", CLAIM, {**CLAIM, "accessModes": ["ReadWriteMany"]}, ["spec"]),
         ("persistentvolumeclaims", "", CLAIM, {**CLAIM, "resources": {"requests": {"storage": "2Gi"}}}, ["spec"]),
@@ -344,6 +355,26 @@ def test_autoscaler_metric_names_what_is_wrong(metric: Object, wrong: list[str])
     spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": [metric]}
     kind = row("horizontalpodautoscalers", "autoscaling")
     assert fields(kind, {"spec": spec}) == [f"spec.metrics[0].{field}" for field in wrong]
+
+
+@pytest.mark.parametrize(
+    ("rules", "wrong"),
+    [
+        ({}, []),
+        ({"stabilizationWindowSeconds": 3600, "tolerance": "0"}, []),
+        ({"stabilizationWindowSeconds": 3601, "tolerance": "-1"}, ["stabilizationWindowSeconds", "tolerance"]),
+        ({"stabilizationWindowSeconds": -1, "selectPolicy": "max"}, ["stabilizationWindowSeconds", "selectPolicy"]),
+        ({"policies": [{}]}, [f"policies[0].{field}" for field in ("type", "value", "periodSeconds")]),
+        ({"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}, ["policies[0].periodSeconds"]),
+    ],
+)
+def test_autoscaler_behavior_names_what_is_wrong(rules: Object, wrong: list[str]) -> None:
+    """Anything was stored, and the controller that reads it ends with an error on each pass."""
+    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "behavior": {"scaleUp": rules}}
+    kind = row("horizontalpodautoscalers", "autoscaling")
+    kind.strategy.default({"spec": spec})
+    assert fields(kind, {"spec": spec}) == [f"spec.behavior.scaleUp.{field}" for field in wrong]
+    assert [policy["type"] for policy in spec["behavior"]["scaleDown"]["policies"]] == ["Percent"]
 
 
 def test_default_autoscaler_without_metrics_measures_the_cpu() -> None:
