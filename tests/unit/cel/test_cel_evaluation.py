@@ -141,10 +141,8 @@ def test_equal_parts_of_parts_are_counted() -> None:
         text = f"cel.bind(a{level}, [a{level - 1}, a{level - 1}], {text})"
     for use in (text, text.replace(", a22)", ", a22 == a22)"), text.replace(", a22)", ", '%s'.format([a22]))")):
         program = policies.program(f"cel.bind(a0, [object], {use})", PolicyScope())
-        began = time.process_time()
         with pytest.raises(EvaluationError, match=EXCEEDED):
             program.value({"object": 1})
-        assert time.process_time() - began < SECONDS
 
 
 @pytest.mark.parametrize(
