@@ -66,9 +66,9 @@ def _second(piece: Path) -> int:
 
 def put_back(log: Path, piece: Path) -> None:
     """Undo `set_aside` after the runtime failed to reopen the log: it still writes to `piece`."""
-    if not os.path.exists(log):
-        with contextlib.suppress(OSError):
-            piece.rename(log)
+    with contextlib.suppress(OSError):
+        os.link(piece, log)  # unlike a rename, never over a log that the runtime has opened after all
+        piece.unlink()
 
 
 def remove(log: Path) -> None:

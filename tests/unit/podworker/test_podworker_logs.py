@@ -94,6 +94,15 @@ def test_rotation_is_undone_when_the_runtime_is_unreachable(log: Path) -> None:
     assert names(log) == ["0.log"]
 
 
+def test_log_that_the_runtime_opened_after_all_is_not_replaced(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lines were lost where it was made between a look and a rename."""
+    piece = files.set_aside(log)
+    log.write_text("new")
+    monkeypatch.setattr(os.path, "exists", lambda path: False)
+    files.put_back(log, piece)
+    assert (log.read_text(), len(piece.read_text())) == ("new", 100)
+
+
 def test_a_pending_reopen_is_sent_after_a_restart(log: Path) -> None:
     log.rename(log.with_name("0.log.20260101-000000"))
     runtime = FakeRuntime()
