@@ -269,6 +269,10 @@ class NodeInfo(msgspec.Struct, frozen=True):
     root_user: bool = False
     """This process runs as root: the embedded runtime enforces more."""
     sysctls: SysctlAllowlist = SysctlAllowlist()
+    page_sizes: tuple[int, ...] = ()
+    """Bytes of the huge pages that another runtime than the embedded one limits."""
+    oom_group: bool = False
+    """Such a runtime can let the kernel end all processes of a container that exceeds its memory."""
 
     def node(self, pod_ip: str = "") -> NodeFields:
         return NodeFields(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)

@@ -8,7 +8,7 @@ from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.model.dependencies import Address, NodeInfo
 from actors.podworker.node.driver_slices import SliceCleaner, SliceCleanerOptions
 from actors.podworker.node.images import NodeImages
-from actors.podworker.node.machine import read_machine
+from actors.podworker.node.machine import has_unified_cgroups, huge_page_sizes, read_machine
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
@@ -146,4 +146,6 @@ def _node_info(context: Context, machine: MachineInfo) -> NodeInfo:
         api=address(settings.api_url) if settings.joined else Address(settings.advertise_address, settings.port),
         root_user=os.geteuid() == 0,
         sysctls=allowlist(machine.kernel, settings.allowed_unsafe_sysctls),
+        page_sizes=() if settings.runtime_embedded else huge_page_sizes(),
+        oom_group=not settings.runtime_embedded and has_unified_cgroups(),
     )

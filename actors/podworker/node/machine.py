@@ -55,6 +55,17 @@ def own_address() -> str:
         return str(probe.getsockname()[0])
 
 
+def huge_page_sizes() -> tuple[int, ...]:
+    """Return the sizes of huge pages that the kernel knows, in bytes."""
+    names = (path.name for path in Path("/sys/kernel/mm/hugepages").glob("hugepages-*kB"))
+    return tuple(sorted(int(name.removeprefix("hugepages-").removesuffix("kB")) * 1024 for name in names))
+
+
+def has_unified_cgroups() -> bool:
+    """Return True with version 2 of control groups alone."""
+    return Path("/sys/fs/cgroup/cgroup.controllers").exists()
+
+
 def _memory_kib() -> int:
     for line in _text("/proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):

@@ -6,7 +6,7 @@ import msgspec
 
 from protocols.bus import BusError, FailedPrecondition, InvalidArgument
 from protocols.kinds import views
-from protocols.lifecycle.pods.resources import GUARANTEED, extended_resources, has_own, milli, qos_class
+from protocols.lifecycle.pods.resources import GUARANTEED, HUGE, extended_resources, has_own, milli, qos_class
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, Waiting
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
@@ -15,9 +15,6 @@ REASON = "UnexpectedAdmissionError"
 
 
 REJECTED = "Pod was rejected: "
-
-
-HUGE = "hugepages-"
 
 
 def admit_request(spec: PodSpec, live: Sequence[ContainerStatus], present: bool = False) -> AdmitPod:

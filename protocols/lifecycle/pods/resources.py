@@ -4,7 +4,7 @@ Invariant of in-place resize: what is allocated fits the node; a container is cr
 allocated and nothing else.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Literal
 
 import msgspec
@@ -17,6 +17,9 @@ from protocols.lifecycle.pods.types import ALWAYS, INIT, ContainerSpec, PodSpec,
 from protocols.wire import cri_pb2
 
 NAMES = ("cpu", "memory")
+HUGE = "hugepages-"
+PAGE_UNITS = {30: "GB", 20: "MB", 10: "KB", 0: "B"}
+"""By the number of bits."""
 Side = Literal["limits", "requests"]
 GUARANTEED, BURSTABLE, BEST_EFFORT = "Guaranteed", "Burstable", "BestEffort"
 LAST_TO_GO, FIRST_TO_GO = -997, 1000
@@ -47,6 +50,22 @@ def linux_resources(resources: views.ResourceRequirements) -> "cri_pb2.LinuxCont
         cpu_shares=min(max(MINIMAL_SHARES, asked * 1024 // 1000), MAXIMAL_SHARES),
         memory_limit_in_bytes=memory,
     )
+
+
+def hugepage_limits(resources: views.ResourceRequirements, page_sizes: Iterable[int]) -> "list[cri_pb2.HugepageLimit]":
+    """Return the limit of each size of huge pages that the machine has, in bytes: 0 if the container has none."""
+    limits = resources.get("limits") or {}
+    given = {milli(name.removeprefix(HUGE)): milli(size) for name, size in limits.items() if name.startswith(HUGE)}
+    return [
+        cri_pb2.HugepageLimit(page_size=_page_size(size), limit=given.get(size * 1000, 0) // 1000)
+        for size in page_sizes
+    ]
+
+
+def _page_size(size: int) -> str:
+    """Return the name that cgroups have for a page size: 64KB, 2MB, 1GB."""
+    unit = next(unit for unit in (30, 20, 10, 0) if size % (1 << unit) == 0)
+    return f"{size >> unit}{PAGE_UNITS[unit]}"
 
 
 def qos_class(spec: views.PodSpec) -> str:

@@ -49,6 +49,19 @@ def environment(made: cri_pb2.ContainerConfig) -> dict[str, str]:
     return {e.key: e.value.decode() for e in made.envs}
 
 
+def test_runtime_limits_huge_pages_and_ends_all_processes_out_of_memory() -> None:
+    """As kubelet: a size that the container does not limit is limited to nothing."""
+    limited = container("a", resources={"limits": {"hugepages-2Mi": "4Mi", "memory": "1Gi"}})
+    resources = config(limited, facts={"page_sizes": (65536, 2 << 20, 1 << 30), "oom_group": True}).linux.resources
+    assert [(limit.page_size, limit.limit) for limit in resources.hugepage_limits] == [
+        ("64KB", 0),
+        ("2MB", 4 << 20),
+        ("1GB", 0),
+    ]
+    assert resources.unified == {"memory.oom.group": "1"}
+    assert not config(limited).linux.resources.hugepage_limits
+
+
 def test_expansion() -> None:
     known = {"A": "1", "B": "$(A)"}
     for text, expected in (

@@ -17,7 +17,7 @@ from actors.podworker.pods.environment.references import Found
 from actors.podworker.pods.environment.variables import ExpansionBudget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from protocols.kinds import views
-from protocols.lifecycle.pods.resources import container_resources, linux_resources, oom_score
+from protocols.lifecycle.pods.resources import container_resources, hugepage_limits, linux_resources, oom_score
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
 from protocols.wire import cri_pb2
@@ -154,6 +154,9 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     """Id of the container whose PID namespace it joins."""
     user: ImageUser | None = None
     """Default user of the image; None where the runtime resolves it itself."""
+    page_sizes: tuple[int, ...] = ()
+    oom_group: bool = False
+    """As in NodeInfo."""
 
 
 def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
@@ -233,6 +236,9 @@ def _linux(inputs: ConfigInputs) -> "cri_pb2.LinuxContainerConfig":
         context.namespace_options.pid = cri_pb2.TARGET
         context.namespace_options.target_id = inputs.target
     resources = linux_resources(container_resources(spec.raw.get("spec") or {}, raw))
+    resources.hugepage_limits.extend(hugepage_limits(raw.get("resources") or {}, inputs.page_sizes))
+    if inputs.oom_group:
+        resources.unified["memory.oom.group"] = "1"
     resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, inputs.node.memory)
     resources.cpuset_cpus, resources.cpuset_mems = inputs.grant.cpus or inputs.shared, inputs.grant.mems
     if inputs.grant.cpus:

@@ -126,6 +126,8 @@ class Starter:
             images=volumes,
             recursive=await self._recursive(spec, container),
             mounted=node_info.root_user or not node_info.embedded,
+            page_sizes=node_info.page_sizes,
+            oom_group=node_info.oom_group,
         )
         config = container_config(inputs)
         await asyncio.to_thread(self._directories, inputs, config)
