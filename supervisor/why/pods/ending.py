@@ -12,7 +12,7 @@ from protocols.trace import Row
 from supervisor.why.model.text import ago, at, event_line, joined, span_text
 from supervisor.why.model.types import Finding, PodEvidence
 from supervisor.why.pods.running import how, log, probe_text
-from supervisor.why.pods.view import ContainerView, containers, deleted_at, spec_of, status_of
+from supervisor.why.pods.view import ContainerView, alive, containers, deleted_at, spec_of, status_of
 
 DISRUPTION = "DisruptionTarget"
 EVICTED = {
@@ -69,10 +69,9 @@ def terminating(found: PodEvidence) -> Finding | None:
 def _terminating(found: PodEvidence) -> Finding:
     pod = found.pod or {}
     since = f"its deletion was requested at {ago(deleted_at(pod), found.now)}{_deleter(found)}"
-    alive = [container for container in containers(pod) if container.running]
     finalizers = [str(finalizer) for finalizer in meta(pod).get("finalizers") or ()]
-    if alive:
-        return _stopping(found, since, alive)
+    if running := alive(pod):
+        return _stopping(found, since, running)
     if finalizers:
         holders = joined(f"{name}{_holder(pod, name)}" for name in finalizers)
         reason = f"{since}; nothing of it runs, but it is held by finalizer {holders}"
@@ -82,10 +81,10 @@ def _terminating(found: PodEvidence) -> Finding:
     return _at_node(found, since)
 
 
-def _stopping(found: PodEvidence, since: str, alive: list[ContainerView]) -> Finding:
+def _stopping(found: PodEvidence, since: str, running: list[ContainerView]) -> Finding:
     pod = found.pod or {}
     left = time_or(meta(pod).get("deletionTimestamp")) - found.now
-    hooked = [container for container in alive if mapping(mapping(container.spec.get("lifecycle")).get("preStop"))]
+    hooked = [container for container in running if mapping(mapping(container.spec.get("lifecycle")).get("preStop"))]
     ends = f"SIGKILL follows in {span_text(left)}, at the end of its grace period of {_grace(pod)} s"
     if left < 0:
         ends = f"its grace period of {_grace(pod)} s ended {span_text(-left)} ago"
@@ -95,7 +94,7 @@ def _stopping(found: PodEvidence, since: str, alive: list[ContainerView]) -> Fin
             f"{since}; container {hooked[0].name} still runs its preStop hook ({hook}), SIGTERM comes after it; {ends}"
         )
     else:
-        names = joined(container.name for container in alive)
+        names = joined(container.name for container in running)
         reason = f"{since}; container {names} was sent SIGTERM and still runs; {ends}"
     stops = [
         event_line(event) for event in found.events if event.reason in ("Killing", "FailedKillPod", "FailedPreStopHook")

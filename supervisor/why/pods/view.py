@@ -10,7 +10,7 @@ from protocols.kube.objects import mapping, number, rows
 from protocols.kube.times import time_or
 from supervisor.why.model.types import ApiEvent, PodEvidence
 
-INIT, APP = "init container", "container"
+INIT, APP, EPHEMERAL = "init container", "container", "ephemeral container"
 
 
 class ContainerEnd(msgspec.Struct, frozen=True):
@@ -28,7 +28,7 @@ class ContainerView(msgspec.Struct, frozen=True):
 
     name: str
     kind: str
-    """INIT or APP; a sidecar is an init container."""
+    """INIT, APP or EPHEMERAL; a sidecar is an init container."""
     spec: Object
     ready: bool = False
     started: bool = False
@@ -60,6 +60,12 @@ def containers(pod: views.Pod) -> list[ContainerView]:
         *_of(pod, "initContainers", "initContainerStatuses", INIT),
         *_of(pod, "containers", "containerStatuses", APP),
     ]
+
+
+def alive(pod: views.Pod) -> list[ContainerView]:
+    """Return the containers that run, ephemeral ones included."""
+    shells = _of(pod, "ephemeralContainers", "ephemeralContainerStatuses", EPHEMERAL)
+    return [container for container in (*containers(pod), *shells) if container.running]
 
 
 def _of(pod: views.Pod, field: str, status_field: str, kind: str) -> Iterator[ContainerView]:

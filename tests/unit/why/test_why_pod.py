@@ -254,6 +254,16 @@ def test_sidecar_whose_probe_fails_or_whose_device_is_broken_is_named() -> None:
     assert broken.reason == "its containers run, but device d/p/gpu-0 of claim:gpu is Unhealthy"
 
 
+def test_debugging_shell_is_what_a_deleted_pod_waits_for() -> None:
+    found = recorded("stubborn")
+    pod: Any = msgspec.json.decode(msgspec.json.encode(found.pod))
+    [main] = pod["status"].pop("containerStatuses")
+    pod["spec"]["ephemeralContainers"] = [{"name": "shell"}]
+    pod["status"]["ephemeralContainerStatuses"] = [{**main, "name": "shell"}]
+    reason = diagnose_pod(msgspec.structs.replace(found, pod=pod)).reason
+    assert "container shell was sent SIGTERM and still runs" in reason
+
+
 def test_pod_of_a_lost_node_names_the_node() -> None:
     found = recorded("fine")
     assert found.node is not None
