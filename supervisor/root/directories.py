@@ -150,9 +150,17 @@ def make_directories(where: Layout) -> None:
         probe.unlink()
         mark_format(where.root)
     except OSError as error:
+        at, flag = _failed_below(where, error)
         raise RootUnusable(
-            f"cannot write below {where.root}: {error.strerror}; free some space, mend its permissions or use --root"
+            f"cannot write below {at}: {error.strerror}; free some space, mend its permissions or use {flag}"
         ) from None
+
+
+def _failed_below(where: Layout, error: OSError) -> tuple[Path, str]:
+    """Return the directory that an error concerns, with its flag: the kubelet's may be outside of ROOT."""
+    failed = Path(error.filename or where.root)
+    on_the_way = failed.is_relative_to(where.root) or where.root.is_relative_to(failed)
+    return (where.root, "--root") if on_the_way else (where.kubelet, "--kubelet-dir")
 
 
 def check_trust(where: Layout) -> None:

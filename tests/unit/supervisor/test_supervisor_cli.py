@@ -183,6 +183,16 @@ def test_root_that_is_a_file_is_refused(root: Path, capsys: pytest.CaptureFixtur
     assert "cannot write below" in capsys.readouterr().err
 
 
+def test_kubelet_directory_that_cannot_be_made_is_named(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (root / "f").touch()
+    kubelet = root / "f" / "kubelet"
+    up = ["up", "--root", str(root / "state"), "--kubelet-dir", str(kubelet), "--port", "0", "--node-name", "n1"]
+    assert main(up) == 1
+    error = capsys.readouterr().err
+    assert f"cannot write below {kubelet}: Not a directory" in error
+    assert "use --kubelet-dir" in error
+
+
 def test_root_too_long_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", "--root", "/tmp/" + "x" * 120]) == 2
     assert "use a shorter --root" in capsys.readouterr().err
