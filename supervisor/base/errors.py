@@ -7,6 +7,7 @@ import errno
 import importlib.util
 import os
 import pwd
+import signal
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -106,7 +107,10 @@ def did_you_mean(name: str, known: Mapping[str, str]) -> str:
 
 
 def guard(work: Callable[[], int]) -> int:
-    """Run a command and return its exit code: 1 for failures, 2 for usage errors, which are printed as one line."""
+    """Run a command and return its exit code: 1 for failures, 2 for usage errors, 130 after Ctrl-C.
+
+    Errors are printed as one line.
+    """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # its caller closed it
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -120,7 +124,7 @@ def guard(work: Callable[[], int]) -> int:
     except OSError as error:
         return _print_error(explain(error), 1)
     except KeyboardInterrupt:
-        return 1
+        return 128 + signal.SIGINT
 
 
 def until_interrupted(work: Callable[[], object]) -> int:

@@ -329,6 +329,15 @@ def test_ctrl_c_is_the_clean_end_of_what_goes_on_until_then(
     assert main(["--root", str(root), *words]) == 0
 
 
+def test_ctrl_c_that_interrupts_a_command_has_the_exit_code_of_a_shell(
+    root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was 130 while modules load, and 1 a moment later."""
+    monkeypatch.setattr(orders, "orphaned", Mock(side_effect=KeyboardInterrupt))
+    assert main(["--root", str(root), "down"]) == 130
+    assert capsys.readouterr().err == ""
+
+
 def test_down_stops_containers_of_a_supervisor_that_was_killed_meanwhile(
     root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
