@@ -42,7 +42,7 @@ class Change(msgspec.Struct):
     held: Mapping[bytes, int] = {}
     """Keys of the store that must stand at a revision when the object is stored."""
     charged: Any = None
-    """Usage before and after the write, for which quotas were charged last."""
+    """The object before and after the write for which quotas were charged last; None before the first charge."""
     session: Any = None
     """The Session of policies and webhooks of users that may concern the write; None if there are none."""
 

@@ -20,6 +20,8 @@ from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rul
 from actors.apiserver.writes.admission.service_accounts import ServiceAccounts
 from actors.apiserver.writes.change import CONNECT, CREATE, DELETE, UPDATE, Change
 from protocols.kinds.served.row import Served
+from protocols.kube.meta import Object
+from protocols.quota.amounts import Amounts
 from protocols.quota.evaluators import evaluator_of
 
 
@@ -68,11 +70,16 @@ class Quotas(Rule):
 
     async def apply(self, change: Change) -> None:
         assert self.given.quotas is not None
-        usage = evaluator_of(change.target.resource.full_name).usage
-        growth = (usage(change.old) if change.old is not None else None, usage(change.sent))
-        if growth != change.charged:  # else it lost to a write that changed nothing of it
+        written = change.old, change.sent
+        if change.charged is None or _growth(change, written) != _growth(change, change.charged):
             await self.given.quotas.charge(change.target, change.sent, change.old, dry_run=change.options.dry_run)
-            change.charged = growth
+            change.charged = written  # it may lose to a write that changes nothing of its growth
+
+
+def _growth(change: Change, written: tuple[Object | None, Object]) -> list[Amounts | None]:
+    """Return the usage before and after a write."""
+    usage = evaluator_of(change.target.resource.full_name).usage
+    return [None if obj is None else usage(obj) for obj in written]
 
 
 RULES: tuple[type[Rule], ...] = (
