@@ -16,6 +16,7 @@ from protocols.kinds.shapes.shape import Shape
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, join_key, key_of, meta, new_uid, version_of
+from protocols.kube.objects import at
 from protocols.kube.times import now
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import ResourceEventHandler
@@ -82,9 +83,16 @@ class MemoryApi:
     async def close(self) -> None:
         """As ApiClient's."""
 
-    async def list(self, resource: Resource, namespace: str = "", **query: Any) -> Object:
+    async def list(
+        self, resource: Resource, namespace: str = "", *, field_selector: str = "", **query: Any
+    ) -> Object:  # fmt: skip
+        """Of all selectors it knows `FIELD!=VALUE` alone."""
         await self._pause()
-        items = copy.deepcopy(list(self.objects[resource.plural].values()))
+        unwanted = [term.split("!=") for term in field_selector.split(",") if "!=" in term]
+        items = copy.deepcopy([
+            obj for obj in self.objects[resource.plural].values()
+            if all(at(obj, *path.split(".")) != value for path, value in unwanted)
+        ])  # fmt: skip
         return {"items": items, "metadata": {"resourceVersion": str(self.version)}}
 
     async def watch(

@@ -12,7 +12,7 @@ from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
 from protocols.kube.errors import ApiError, suppress_status
-from protocols.kube.meta import Object, fields_of, labels_of, uid_of
+from protocols.kube.meta import Object, fields_of, labels_of, name_of, uid_of
 from protocols.kube.times import now, now_micro
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -136,6 +136,7 @@ class FleetNodes:
         kind, name = key
         if kind == POOLS:
             await self._publish_pools()
+            await self._delete_lost()
             return
         node = self._nodes[name]
         if node.silent:
@@ -222,6 +223,15 @@ class FleetNodes:
             metadata = {"name": f"{self._fleet}-pools-{number}", "labels": {FLEET: self._fleet}}
             if not await self._create({**RESOURCESLICES.type_meta, "metadata": metadata, "spec": spec}):
                 await self._client.patch(RESOURCESLICES, str(metadata["name"]), "", {"spec": spec})
+
+    async def _delete_lost(self) -> None:
+        """Delete the slices of drivers that the profile of an earlier run had, and this one has not."""
+        drivers = {str(spec["driver"]) for spec in self._pools}
+        drivers.update(driver for node in self._nodes.values() for driver in node.devices.drivers)
+        others = ",".join(f"spec.driver!={driver}" for driver in sorted(drivers))
+        mine = f"{FLEET}={self._fleet}"
+        lost = await self._client.list(RESOURCESLICES, field_selector=others, label_selector=mine)
+        await asyncio.gather(*(self._delete_slice(name_of(obj)) for obj in lost.get("items") or ()))
 
     async def _create(self, obj: dict[str, Any]) -> bool:
         """Return False if there is a slice of this name."""

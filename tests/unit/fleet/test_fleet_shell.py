@@ -18,7 +18,7 @@ from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario
 from protocols.dra import attacher
 from protocols.kinds import views
-from protocols.kinds.table import LEASES, NAMESPACES, NODES, PODS, RESOURCECLAIMS, SERVICEACCOUNTS
+from protocols.kinds.table import LEASES, NAMESPACES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, SERVICEACCOUNTS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, labels_of, version_of
 from protocols.kubeclient.client import ApiClient
@@ -76,6 +76,18 @@ async def test_nodes_have_objects_leases_and_slices_with_the_label_of_the_fleet(
         slices["gpu-0-gpu.example.com-0"]["metadata"]["ownerReferences"][0]["uid"] == nodes["gpu-0"]["metadata"]["uid"]
     )
     assert slices["f-pools-0"]["spec"]["allNodes"] is True
+
+
+async def test_slices_of_a_driver_that_the_profile_lost_go() -> None:
+    """The scheduler gave their devices to pods, which no driver prepared."""
+    api = MemoryApi()
+    lost = {"driver": "old.example.com", "pool": {"name": "gpu-0", "generation": 1, "resourceSliceCount": 1}}
+    for name, driver in (("gpu-0-old.example.com-0", "old.example.com"), ("mine", DRIVER)):
+        metadata = {"name": name, "labels": {"nodeplane.dev/fleet": "f"}}
+        api.put(RESOURCESLICES, {"metadata": metadata, "spec": {**lost, "driver": driver}})
+    async with running(api):
+        await until_true(lambda: "gpu-0-old.example.com-0" not in api.objects["resourceslices"])
+    assert "mine" in api.objects["resourceslices"]
 
 
 async def test_pod_runs_and_goes_when_it_is_deleted() -> None:
