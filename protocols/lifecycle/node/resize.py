@@ -1,15 +1,17 @@
 """The order of an in-place resize: adopt what runs, allocate what the node has room for, change the containers. Pure.
 
 Callers read the clock, count the pod in the room of its node, and carry out each SizeChange; after a success they note
-its size in `Sizes.actuated`. What remains is tried again at the next sync.
+its size in `Sizes.actuated`, after a failure that it is uncertain. What remains is tried again at the next sync.
 """
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from protocols.kinds import views
+from protocols.kube.meta import condition_true
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.resources import (
+    IN_PROGRESS,
     Amounts,
     NodeCapacity,
     Sizes,
@@ -55,9 +57,12 @@ def running(status: PodStatus) -> list[ContainerStatus]:
 
 def adopt(spec: PodSpec, sizes: Sizes, runs: Sequence[ContainerStatus], shown: views.PodStatus) -> None:
     """Assume that running containers have what was allocated; after a restart, what the API's status shows."""
+    if sizes.allocated is None and condition_true({"status": shown}, IN_PROGRESS):
+        sizes.uncertain = {run.id for run in runs}
     allocated = shown_sizes(shown) if sizes.allocated is None else sizes.allocated
     sizes.allocated = {name: allocated.get(name, size) for name, size in desired_amounts(spec).items()}
     before, sizes.actuated = sizes.actuated, {}
+    sizes.uncertain.intersection_update({run.id for run in runs})
     for run in runs:
         if size := before.get(run.id) or sizes.allocated.get(run.name):
             sizes.actuated[run.id] = size
@@ -84,7 +89,7 @@ def size_changes(spec: PodSpec, sizes: Sizes, runs: Iterable[ContainerStatus]) -
     resizes = []
     for run in runs:
         size = (sizes.allocated or {}).get(run.name)
-        if size is None or not (changed := changes(sizes.actuated[run.id], size)):
+        if size is None or not ((changed := changes(sizes.actuated[run.id], size)) or run.id in sizes.uncertain):
             continue
         text = f"Container {run.name} resize requires restart"
         restarts = restarts_for(spec, containers[run.name], changed)
@@ -96,7 +101,7 @@ def size_changes(spec: PodSpec, sizes: Sizes, runs: Iterable[ContainerStatus]) -
 def conclude(sizes: Sizes, tried: Iterable[SizeChange], fault: str = "") -> list[PodEvent]:
     """Note what remains of the tried changes, and the runtime's error; return the events of that."""
     changing = list(tried)
-    left = any(sizes.actuated[change.run.id] != change.size for change in changing)
+    left = any(sizes.actuated[change.run.id] != change.size or change.run.id in sizes.uncertain for change in changing)
     events = []
     if fault and fault != sizes.fault:
         events.append(PodEvent("Warning", "ResizeError", f"Pod resize error: {fault}"))

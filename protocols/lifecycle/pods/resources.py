@@ -180,6 +180,8 @@ class Sizes(msgspec.Struct):
     """By container name; None before the first sync."""
     actuated: dict[str, Amounts] = msgspec.field(default_factory=dict)
     """By container id."""
+    uncertain: set[str] = msgspec.field(default_factory=set)
+    """Ids of containers that may have another size or a part of it, since their last change failed."""
     pending: Waiting | None = None
     """Reason why the node does not allocate the desired resources."""
     fault: str = ""

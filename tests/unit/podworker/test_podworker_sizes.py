@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.scheduler.model.views import pod_view
-from protocols.bus import error_for
+from protocols.bus import Unavailable, error_for
 from protocols.kinds import views
 from protocols.lifecycle.pods.resources import amounts, changes, check_resize, desired_amounts, requests, with_allocated
 from protocols.lifecycle.pods.types import Waiting, read_pod
@@ -83,6 +83,25 @@ async def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path: Path) 
         scene.worker.wake()
         await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizeInProgress"))
         assert "ResizeError" in scene.fake.recorder.reasons()
+
+
+async def test_resize_that_is_taken_back_after_a_failure_is_undone(tmp_path: Path) -> None:
+    """The runtime may have done it, or a part, before it failed; a restarted podworker does not know either."""
+    async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+        await scene.running()
+        scene.fake.runtime.fail["resize"] = [Unavailable("no answer")]
+        resized(scene, burst("500m"))
+        await scene.until(lambda: condition(scene, "PodResizeInProgress"))
+        failed = deepcopy(scene.status)
+        resized(scene, burst("100m"))
+        await scene.until(lambda: not condition(scene, "PodResizeInProgress"))
+        assert [what[1].cpu_shares for name, what in scene.fake.runtime.calls if name == "resize"][-1] == 102
+    again = Scene(tmp_path, {**scene.raw, "status": failed})
+    again.fake.runtime.__dict__.update(scene.fake.runtime.__dict__, changed=again.changed, calls=[])
+    again.fake.pleg.deliver("uid-1")
+    async with at_work(again):
+        await again.until(lambda: again.status and not condition(again, "PodResizeInProgress"))
+        await again.until(lambda: again.fake.runtime.count("resize") == 1)
 
 
 async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path: Path) -> None:

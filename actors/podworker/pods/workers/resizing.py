@@ -67,7 +67,9 @@ class Resizing:
         try:
             await self._deps.runtime.resize(run.id, resources)
         except BusError as error:
+            self._sizes.uncertain.add(run.id)
             return f"container {run.name}: {error}"
+        self._sizes.uncertain.discard(run.id)
         self._sizes.actuated[run.id] = change.size
         return ""
 
