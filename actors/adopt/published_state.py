@@ -12,7 +12,7 @@ from protocols.bus import Bus, Op, StateSource
 from protocols.messages import devices as messages
 from protocols.messages.allocation_history import AllocationHistory, AllocationSource
 from protocols.messages.devices import Device, LedgerEvent, LedgerHistory, Machine, PodAllocation, first_mark
-from protocols.process.files import UNREADABLE, SealBroken, read_bounded, seal, set_aside, unseal, write_atomic
+from protocols.process.files import UNREADABLE, SealBroken, read_state, seal, set_aside, unseal, write_atomic
 
 VERSION = 1
 FILE_NAME = "adopted.json"
@@ -36,7 +36,7 @@ class StateFile:
     def load(self) -> tuple[StoredState | None, str]:
         """Return the stored state, or None if there is none to use; and a warning, or ""."""
         try:
-            return decode(read_bounded(self.path)), ""
+            return decode(read_state(self.path)), ""
         except FileNotFoundError:
             return None, ""
         except OSError as error:

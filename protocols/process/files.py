@@ -104,6 +104,21 @@ def read_bounded(path: Path) -> bytes:
         return _bounded(file, path)
 
 
+class NotAFile(OSError):
+    """Raised for what stands in the place of a state file and is none: a directory, pipe or link, or too large."""
+
+
+def read_state(path: Path) -> bytes:
+    """Return the content of a file that a process of a plane writes, and replaces. Raises NotAFile, OSError."""
+    try:
+        with open_regular(path) as file:
+            return _bounded(file, path)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENXIO):
+            raise NotAFile(error.errno, error.strerror, str(path)) from None
+        raise
+
+
 def read_input(name: Path | str) -> bytes:
     """Return the content of a file that a user names, or of standard input for `-`. Raises OSError, as above."""
     if str(name) != STDIN:

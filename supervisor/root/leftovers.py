@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.process.files import UNREADABLE, is_locked, read_bounded
+from protocols.process.files import UNREADABLE, is_locked, read_state
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
@@ -62,7 +62,7 @@ def orphaned_containers(root: Path) -> int:
     count, boot = 0, Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     for started in root.glob("runtime/shims/*/started.json"):
         with suppress(OSError, *UNREADABLE):
-            record = msgspec.json.decode(read_bounded(started), type=_Started)
+            record = msgspec.json.decode(read_state(started), type=_Started)
             ended = record.boot != boot or (started.parent / "exit.json").exists()
             count += not ended and Path(f"/proc/{record.shim}").exists()
     return count

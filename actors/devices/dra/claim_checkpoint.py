@@ -13,7 +13,7 @@ import msgspec
 
 from actors.devices.dra.errors import ClaimsNotWritten, ClaimStateCorrupt
 from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
-from protocols.process.files import UNREADABLE, make_directory, read_bounded, set_aside, write_atomic
+from protocols.process.files import UNREADABLE, NotAFile, make_directory, read_state, set_aside, write_atomic
 from protocols.process.tasks import shared
 
 KIND: Literal["DRACheckpoint"] = "DRACheckpoint"
@@ -91,11 +91,14 @@ class ClaimFile:
         """Return the claims, or None without a usable file; and a warning, or "". A corrupt file is renamed."""
         make_directory(self.path.parent, 0o700)
         try:
-            return decode(read_bounded(self.path)), ""
+            return decode(read_state(self.path)), ""
         except FileNotFoundError:
             return None, ""
+        except NotAFile as error:
+            why = str(error.strerror)
         except ClaimStateCorrupt as error:
-            return None, f"claim state {self.path} is corrupt: {error}; renamed to {set_aside(self.path)}"
+            why = str(error)
+        return None, f"claim state {self.path} is corrupt: {why}; renamed to {set_aside(self.path)}"
 
     def save(self, raw: bytes) -> None:
         write_atomic(self.path, raw, mode=0o600)

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.devices.dra.health import HealthCache, HealthReport
 from protocols.lifecycle.devices.types import DeviceName
-from protocols.process.files import read_bounded, write_atomic
+from protocols.process.files import UNREADABLE, read_state, write_atomic
 from protocols.process.tasks import awaited
 
 CHANGE_PAUSE_S, REPEAT_PAUSE_S = 0.2, 10.0
@@ -69,13 +69,13 @@ class HealthFile:
         """Restore reports that have not expired. Blocks: call it before the event loop is busy."""
         until = self._options.clock() + self._options.reconnect_wait
         try:
-            drivers = msgspec.json.decode(read_bounded(self._options.path), type=dict[str, DriverHealth])
+            drivers = msgspec.json.decode(read_state(self._options.path), type=dict[str, DriverHealth])
             for driver, state in drivers.items():
                 reports = {(e.pool_name, e.device_name): self._report(e) for e in state.devices.values()}
                 self._options.health_cache.restore(driver, reports, until)
         except FileNotFoundError:
             return
-        except (OSError, ValueError) as error:  # msgspec's errors are ValueErrors
+        except (OSError, ValueError, OverflowError, *UNREADABLE) as error:
             self._options.log.warning("cannot restore device health file=%s error=%s", self._options.path, error)
 
     def reported(self, changed: bool) -> None:

@@ -13,7 +13,7 @@ from actors.devices.ledger.kubelet_checkpoint import EntryTexts
 from actors.devices.ledger.recovery import KUBELETS, OURS, RecoveredState, recover
 from actors.devices.ledger.state import LedgerState, encode
 from actors.devices.model.go_checksum import Constant
-from protocols.process.files import digest, make_directory, read_bounded, sweep_once, write_atomic
+from protocols.process.files import NotAFile, digest, make_directory, read_state, set_aside, sweep_once, write_atomic
 from protocols.process.sockets import DIRECTORY_MODE
 
 
@@ -69,6 +69,8 @@ class CheckpointFiles:
     def _copy_aside(self, whose: str, raw: bytes, why: str) -> str:
         """Copy a corrupt file into our directory, since the next save replaces it; at most one copy of each."""
         path = self.ours if whose == OURS else self.kubelets
+        if not raw:
+            return f"checkpoint {path} is corrupt: it is empty, or was no file and has the suffix .corrupt now"
         aside = self.ours.with_name(f"{path.name}.corrupt")
         write_atomic(aside, raw, mode=0o600)
         if whose == OURS:
@@ -78,6 +80,9 @@ class CheckpointFiles:
 
 def _read(path: Path) -> bytes | None:
     try:
-        return read_bounded(path)
+        return read_state(path)
     except FileNotFoundError:
         return None
+    except NotAFile:
+        set_aside(path)
+        return b""

@@ -14,7 +14,7 @@ from actors.devices.cpu.pool import Holdings as CpuHoldings
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import Holdings as MemoryHoldings
 from actors.devices.model.errors import StateFileCorrupt
-from protocols.process.files import make_directory, read_bounded, set_aside, sweep_once, write_atomic
+from protocols.process.files import make_directory, read_state, set_aside, sweep_once, write_atomic
 
 
 class LoadedState(msgspec.Struct):
@@ -67,11 +67,11 @@ class StateFiles:
     def _read(self, path: Path, found: LoadedState) -> bytes:
         """Return the content, or b"" without a readable file."""
         try:
-            raw = read_bounded(path)
+            raw = read_state(path)
         except FileNotFoundError:
             return b""
         except OSError as error:
-            found.warnings.append(self._set_aside(path, StateFileCorrupt(os.strerror(error.errno or 0).lower())))
+            found.warnings.append(self._set_aside(path, StateFileCorrupt(str(error.strerror).lower())))
             return b""
         self._written[path] = raw
         return raw or b"{}"

@@ -11,7 +11,7 @@ import msgspec
 
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.shim import channel
-from protocols.process.files import UNREADABLE, read_bounded
+from protocols.process.files import UNREADABLE, read_state
 
 PACKET = 256 * 1024
 
@@ -161,6 +161,6 @@ def read_exit(directory: Path) -> Exit | None:
 
 def _read(path: Path, kind: type[_File]) -> _File | None:
     try:
-        return msgspec.json.decode(read_bounded(path), type=kind)
+        return msgspec.json.decode(read_state(path), type=kind)
     except (OSError, *UNREADABLE):
         return None

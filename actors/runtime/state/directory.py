@@ -3,6 +3,7 @@
 import logging
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,7 +12,7 @@ import msgspec
 from actors.runtime.model.containers import ContainerRecord, SandboxRecord
 from actors.runtime.model.errors import StateNotWritten
 from actors.runtime.state.journal import Journal
-from protocols.process.files import UNREADABLE, make_directory, read_bounded, sweep_once, sync_directory, write_atomic
+from protocols.process.files import UNREADABLE, make_directory, read_state, sweep_once, sync_directory, write_atomic
 
 Record = TypeVar("Record", SandboxRecord, ContainerRecord)
 
@@ -99,10 +100,11 @@ def _load(directory: Path, kind: type[Record]) -> list[Record]:
     records = []
     for path in directory.iterdir():
         if path.suffix != ".json" or path.name.startswith("."):
-            path.unlink(missing_ok=True)  # left by an interrupted write
+            with suppress(OSError):
+                path.unlink()  # left by an interrupted write
             continue
         try:
-            record = msgspec.json.decode(read_bounded(path), type=kind)
+            record = msgspec.json.decode(read_state(path), type=kind)
         except (OSError, *UNREADABLE) as error:
             _LOG.error("state file skipped path=%s error=%s", path, error)
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from actors.runtime.model.containers import ContainerRecord, Life
-from protocols.process.files import UNREADABLE
+from protocols.process.files import UNREADABLE, open_regular
 
 SLACK = 4 << 20
 """Bytes of outdated lines before the file is rewritten."""
@@ -41,8 +41,8 @@ class Journal:
 
     def load(self) -> list[ContainerRecord]:
         """Return all records, and rewrite the file without outdated lines."""
-        with contextlib.suppress(FileNotFoundError):
-            self._replay(self._path.read_bytes())
+        with contextlib.suppress(FileNotFoundError), open_regular(self._path) as file:
+            self._replay(file.read())
         self._rewrite()
         return list(self._records.values())
 

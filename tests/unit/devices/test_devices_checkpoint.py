@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import os
 from pathlib import Path
 
 import msgspec
@@ -80,6 +81,22 @@ def test_corrupt_files_are_kept_aside_and_a_new_lineage_begins(kubelets: bytes, 
     assert file.ours.with_name("kubelet_internal_checkpoint.corrupt").read_bytes() == kubelets
     file.save(SNAPSHOT)
     assert kubelet.decode(file.kubelets.read_bytes()).registered == {R: ["b"]}
+
+
+def test_what_is_no_file_is_set_aside_and_rebuilt_from_the_other(tmp_path: Path) -> None:
+    file = files(tmp_path)
+    file.load()
+    file.save(SNAPSHOT)
+    file.ours.unlink()
+    os.mkfifo(file.ours)
+    found = file.load()
+    assert [pod.allocation.uid for pod in found.state.pods] == ["p1"]
+    assert "was no file and has the suffix .corrupt" in found.warnings[0]
+    file.kubelets.unlink()
+    file.kubelets.mkdir()
+    assert file.load().lost
+    file.save(SNAPSHOT)
+    assert not file.load().warnings
 
 
 def test_a_corrupt_file_is_rebuilt_from_the_other(tmp_path: Path) -> None:

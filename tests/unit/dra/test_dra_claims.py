@@ -72,6 +72,15 @@ def test_a_corrupt_file_is_kept_aside_and_said_aloud(raw: bytes, tmp_path: Path)
     assert file.load() == (None, "")
 
 
+def test_directory_in_the_place_of_the_file_is_kept_aside(tmp_path: Path) -> None:
+    file = ClaimFile(tmp_path / "dra_manager_state")
+    file.path.mkdir()
+    claims, trouble = file.load()
+    assert claims is None
+    assert "is no regular file; renamed to" in trouble
+    assert file.load() == (None, "")
+
+
 def test_loaded_claims_are_not_prepared_but_have_their_devices() -> None:
     cache = ClaimCache(decode(encode([ClaimInfo("ns", "c", "c-uid", {"p"}, {GPU: (DEVICE,)}, {GPU})])))
     (loaded,) = cache.claims.values()

@@ -1,6 +1,8 @@
 """The pure part of health: what is true of a device after any history of streams, messages and silence."""
 
 import asyncio
+import logging
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from actors.devices.dra import driver_registry
 from actors.devices.dra.driver_registry import HealthMonitor
 from actors.devices.dra.health import DeviceReport, HealthCache, HealthReport, Reports, known_state
+from actors.devices.dra.health_file import HealthFile, HealthFileOptions
 from protocols.lifecycle.devices.types import DeviceName
 from protocols.messages.health import MAX_MESSAGE_BYTES, truncate_message
 from protocols.wire.plugins import HEALTH_V1, NODE_HEALTH
@@ -28,6 +31,32 @@ def book(*messages: tuple[float, DeviceReport]) -> HealthCache:
     for now, item in messages:
         made.apply(GPU.driver, 1, [item], now)
     return made
+
+
+NESTED = b'{"gpu.example.com": {"unknown": ' + b"[" * 100_000
+HUGE = (
+    b'{"gpu.example.com": {"Devices": {"n1/dev-0": {"PoolName": "n1", "DeviceName": "dev-0", "Health": "Healthy",'
+    b'"LastUpdated": "2026-01-01T00:00:00+00:00", "HealthCheckTimeout": 1' + b"0" * 400 + b"}}}}"
+)
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]", NESTED, HUGE])
+def test_damaged_file_leaves_devices_unknown(raw: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "health").write_bytes(raw)
+    cache = book()
+    HealthFile(
+        HealthFileOptions(
+            path=tmp_path / "health",
+            health_cache=cache,
+            names=set,
+            clock=lambda: 0.0,
+            timeout=30.0,
+            reconnect_wait=30.0,
+            log=logging.getLogger(),
+        )
+    ).load()
+    assert cache.health(GPU, 0.0) == ("Unknown", "")
+    assert "cannot restore device health" in caplog.text
 
 
 def test_silence_makes_unknown_after_thirty_seconds_or_the_devices_own_time() -> None:

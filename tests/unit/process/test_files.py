@@ -20,6 +20,22 @@ DEAD = 2**22 + 1
 """Beyond the largest pid there can be."""
 
 
+@pytest.mark.parametrize("how", ["directory", "pipe", "link", "large"])
+def test_what_is_no_state_file_is_named(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "state"
+    if how == "directory":
+        path.mkdir()
+    elif how == "pipe":
+        os.mkfifo(path)
+    elif how == "link":
+        path.symlink_to(path)
+    else:
+        path.touch()
+        os.truncate(path, files.LARGEST + 1)
+    with pytest.raises(files.NotAFile, match=str(path)):
+        files.read_state(path)
+
+
 def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state"
     write_atomic(path, b"one", 0o640)
