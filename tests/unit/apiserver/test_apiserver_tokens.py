@@ -267,12 +267,17 @@ def test_tokens_of_a_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> N
         ("a,ann,1\n", 0o640, "0600"),
         ("a,ann\n", 0o600, "line 1"),
         ("\n,ann,1\n", 0o600, "line 2"),
+        (f"{'x' * 200_000},ann,1\n", 0o600, "field larger than field limit"),
     ):
         write(path, text, mode)
         os.utime(path, ns=(0, time.time_ns()))
         assert tokens.find("a") is None
         assert why in caplog.messages[-1]
         assert tokens.find("s3cret") is None
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    assert tokens.find("a") is None
+    assert "no regular file" in caplog.messages[-1]
     path.unlink()
     assert tokens.find("other") is None
 

@@ -10,6 +10,7 @@ import hashlib
 import logging
 import math
 import os
+import stat
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -77,14 +78,16 @@ class TokenFile:
         self._seen, self._users = seen, {}
         try:
             self._users = read_tokens(self._path, state)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, csv.Error) as error:
             logging.getLogger(__name__).error("tokens of %s are not used: %s", self._path, error)
             if getattr(error, "errno", 0) in FOR_A_MOMENT:
                 self._seen = None
 
 
 def read_tokens(path: Path, state: os.stat_result) -> dict[bytes, User]:
-    """Users by digest of their token. Raises ValueError, OSError."""
+    """Users by digest of their token. Raises ValueError, csv.Error, OSError."""
+    if not stat.S_ISREG(state.st_mode):
+        raise ValueError("it is no regular file")
     if state.st_mode & 0o077:
         raise ValueError(f"its mode is {state.st_mode & 0o777:04o}, must be 0600")
     if state.st_size > FILE_LIMIT:
