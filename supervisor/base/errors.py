@@ -93,6 +93,7 @@ FIXES = {
     errno.EEXIST: PLACE,
     errno.ELOOP: PLACE,
     errno.ENAMETOOLONG: PLACE,
+    errno.ENOEXEC: "begin a script with its interpreter (#!/bin/sh), or build the program for this machine",
     errno.EMFILE: "allow more open files (ulimit -n), then try again",
 }
 UNKNOWN_FIX = "try again; should it stay, report it as a fault of nodeplane"

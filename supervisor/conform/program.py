@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from protocols.process.texts import signal_name
-from supervisor.base.errors import UsageError
+from supervisor.base.errors import UsageError, explain
 
 END_S = 5.0
 GROUP = 2
@@ -93,17 +93,20 @@ class CommandProgram(Program):
         self._mark = output.stat().st_size
 
     async def start(self) -> None:
-        """Start the process as leader of its group."""
+        """Start the process as leader of its group. Raises UsageError."""
         self.told_to_end = False
         with self._output.open("ab") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                *self._words,
-                env=self._environment,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *self._words,
+                    env=self._environment,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise UsageError(f"COMMAND cannot be run: {explain(error)}") from None
 
     @property
     def runs(self) -> bool:

@@ -21,6 +21,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from protocols.errors import NodeplaneError
+from protocols.process.tasks import one_line
 from supervisor.base.errors import UsageError
 from supervisor.conform.program_stage import ProgramStage
 from supervisor.conform.verdict import CallFailed, Failed, Listed, NotApplicable
@@ -155,11 +157,14 @@ def load(path: Path) -> Behaviour:
         raise UsageError(f"{path}: {missing[0]} is missing, or no text")
     if texts["phase"] not in PHASES:
         raise UsageError(f"{path}: PHASE is {texts['phase']!r}; use one of {', '.join(PHASES)}")
+    order = getattr(module, "ORDER", LAST)
+    if not isinstance(order, int):
+        raise UsageError(f"{path}: ORDER is {order!r}; use a whole number")
     return Behaviour(
         name=path.stem.replace("_", "-"),
         title=(inspect.getdoc(module) or "").partition("\n")[0],
-        order=getattr(module, "ORDER", LAST),
-        run=_runner(path, module),
+        order=order,
+        run=_explained(path, _runner(path, module)),
         **texts,  # type: ignore[arg-type]  # texts are texts
     )
 
@@ -169,8 +174,25 @@ def _module(path: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is no Python module")
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise UsageError(f"{path} cannot be loaded: {one_line(error)}") from None
     return module
+
+
+def _explained(path: Path, judge: Run) -> Run:
+    """Return a user's behaviour that raises UsageError where it fails itself."""
+
+    async def run(stage: ProgramStage[Any, Any]) -> None:
+        try:
+            await judge(stage)
+        except NodeplaneError:
+            raise
+        except Exception as error:
+            raise UsageError(f"{path} is wrong: {one_line(error)}") from None
+
+    return run
 
 
 def _runner(path: Path, module: ModuleType) -> Run:

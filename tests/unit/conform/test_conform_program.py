@@ -4,6 +4,9 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
+from supervisor.base.errors import UsageError
 from supervisor.conform.program import CommandProgram
 
 
@@ -14,3 +17,11 @@ async def test_end_by_a_signal_without_a_name_is_told(tmp_path: Path) -> None:
     assert program._process is not None
     await program._process.wait()
     assert program.end == f"it was ended by signal {number:d}"
+
+
+async def test_file_that_is_no_program_is_a_usage_error(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("echo hello\n")
+    script.chmod(0o755)
+    with pytest.raises(UsageError, match="Exec format error; begin a script with its interpreter"):
+        await CommandProgram([str(script)], os.environ, tmp_path / "output").start()
