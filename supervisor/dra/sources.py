@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from copy import deepcopy
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -109,16 +108,12 @@ def check_claim(obj: Object) -> None:
 
 def _admitted(obj: Object, resource: Resource) -> Object:
     """Return a copy as the API stores it. Raises UsageError for a value of a wrong type."""
-    from protocols.kinds.shapes.clean import clean
-    from protocols.kinds.shapes.registry import kind_shape
+    from protocols.kinds.shapes.stored import as_stored  # slow to load
 
-    admitted, shape = deepcopy(obj), kind_shape(resource.group, resource.version, resource.kind)
-    assert shape is not None
     try:
-        clean(admitted, shape)
+        return as_stored(obj, resource)
     except KubeError as error:
         raise UsageError(f"{resource.kind} {name_of(obj)}: {error}") from None
-    return admitted
 
 
 RESOURCES = (RESOURCESLICES, DEVICECLASSES, RESOURCESLICEPATCHES, DEVICETAINTRULES)

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from protocols.kinds.table import DAEMONSETS
+from protocols.kube.errors import KubeError
 from protocols.kube.yaml_text import read_documents
 from protocols.process.files import read_input
 from protocols.process.layout import SYSTEM_CDI
@@ -76,7 +78,18 @@ def manifest_of(source: str, objects: Sequence[Object]) -> Manifest:
         names = ", ".join(obj["metadata"]["name"] for obj in daemon_sets)
         raise ManifestUnusable(f"--manifest {source}: it has {len(daemon_sets)} DaemonSets, {names}: leave one in it")
     others = [obj for obj in objects if obj["kind"] != "DaemonSet"]
-    return Manifest(daemon_sets[0], sorted(others, key=_turn))
+    manifest = Manifest(daemon_sets[0], sorted(others, key=_turn))
+    _check_types(source, manifest)
+    return manifest
+
+
+def _check_types(source: str, manifest: Manifest) -> None:
+    from protocols.kinds.shapes.stored import as_stored  # slow to load
+
+    try:
+        as_stored(manifest.daemon_set, DAEMONSETS)
+    except KubeError as error:
+        raise ManifestUnusable(f"--manifest {source}: {manifest.title}: {error}") from None
 
 
 def _objects(source: str, documents: Sequence[Any]) -> Iterator[Object]:

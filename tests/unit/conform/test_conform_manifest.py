@@ -63,6 +63,8 @@ def test_others_are_applied_after_what_they_need(path: Path) -> None:
     [
         ([named("Deployment", "d"), named("ConfigMap", "c")], "no DaemonSet, but ConfigMap, Deployment"),
         ([], "no DaemonSet, but nothing"),
+        ([daemon_set(volumes=["data"])], "DaemonSet gpu/plugin: json: cannot unmarshal string into Go struct field"),
+        ([{**daemon_set(), "spec": []}], "DaemonSet gpu/plugin: json: cannot unmarshal array into Go struct field"),
         ([daemon_set(), {**daemon_set(), "metadata": {"name": "b"}}], "2 DaemonSets, plugin, b: leave one in it"),
         ([{"kind": "ConfigMap"}], "no object with kind and metadata.name"),
         (["text"], "no object with kind and metadata.name"),
