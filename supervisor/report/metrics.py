@@ -122,7 +122,7 @@ def merge(pages: Mapping[str, str]) -> str:
 
 
 def _read(actor: str, text: str, families: dict[str, _Family]) -> None:
-    for line in text.splitlines():
+    for line in text.split("\n"):  # a label's value may hold other ends of lines
         if line.startswith("# HELP ") or line.startswith("# TYPE "):
             _describe(line, families)
         elif line and not line.startswith("#") and (match := SAMPLE.match(line)):

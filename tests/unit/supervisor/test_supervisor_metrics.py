@@ -58,6 +58,11 @@ def test_merge_labels_with_braces_are_kept() -> None:
     assert 'nodeplane_x{reason="a b} c",q="1",actor="a"} 1 1700000000' in page
 
 
+def test_merge_label_with_another_end_of_line_stays_one_line() -> None:
+    page = merge({"a": 'plugins{path="/x\u2028y 1"} 1.0\n'})
+    assert page.split("\n")[1] == 'plugins{path="/x\u2028y 1"} 1.0'
+
+
 def test_merge_own_actor_label_is_kept() -> None:
     assert 'nodeplane_up{actor="z"} 1' in merge({"a": 'nodeplane_up{actor="z"} 1\n'})
 
