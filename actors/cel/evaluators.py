@@ -22,6 +22,7 @@ from protocols.cel.worker.evaluator import ANSWER, HEAD, OUT_OF_MEMORY, Evaluato
 from protocols.cel.worker.messages import Answers, Batch, Work, WorkerFault, encode
 from protocols.cel.worker.sandbox import CPU_S, MEMORY, WALL_S
 from protocols.errors import NodeplaneError
+from protocols.process.proc import cpu_s, stat_fields
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 300.0
 FORGIVEN_S = 600.0
@@ -202,24 +203,14 @@ class Running:
     def end(self) -> Death:
         """Kill it if it lives, reap it, and return how and why it ended."""
         pid, expression, status = self.evaluator.pid, self.evaluator.expression, 0
-        state, used_s = _state(pid)
-        used_s -= self.evaluator.began_cpu_s
+        fields = stat_fields(pid)
+        used_s = cpu_s(fields) - self.evaluator.began_cpu_s if fields else 0.0
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(pid, signal.SIGKILL)  # no other process: it is ours until we have reaped it
             _, status = os.waitpid(pid, 0)
         self._loop.remove_reader(self.evaluator.socket)
         self.evaluator.close()
-        return _judged(status, "stopped" if state in ("T", "t") else "", used_s, expression)
-
-
-def _state(pid: int) -> tuple[str, float]:
-    """Return the state and the CPU time of a process that was not reaped yet."""
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            parts = file.read().rpartition(")")[2].split()
-    except OSError:
-        return "", 0.0
-    return parts[0], (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+        return _judged(status, "stopped" if fields[:1] in ([b"T"], [b"t"]) else "", used_s, expression)
 
 
 def _judged(status: int, state: str, used_s: float, expression: str) -> Death:

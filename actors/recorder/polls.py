@@ -17,6 +17,7 @@ from protocols.messages import calls, devices
 from protocols.messages.calls import CallsReply, CallsRequest
 from protocols.messages.supervisor import METRICS, ROOT_NAME, STATUS, Empty, MetricsText, PlaneStatus
 from protocols.process.layout import Layout
+from protocols.process.proc import RESIDENT, STATE, cpu_s, stat_fields
 from protocols.recording import sources
 from protocols.recording.samples import NAMES, SERVER, names_of, samples
 from protocols.recording.writer import RecordingWriter
@@ -27,7 +28,6 @@ MOST_ROUNDS = 8
 """Batches of calls, or of spans, that one pass reads."""
 SPANS_EVERY, USAGE_EVERY, METRICS_EVERY = 2, 5, 10
 """Passes, of one second each."""
-_TICKS = os.sysconf("SC_CLK_TCK")
 _PAGES_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
 SERVER_EVERY = 3
 """Passes, by default of ten seconds each: the page of an API process costs it 60 ms."""
@@ -169,16 +169,14 @@ class RecordedNode:
                     yield key.rpartition(" ")[2], row["pid"]
 
     def _usage(self, name: str, pid: int, now: float) -> list[Any]:
-        try:
-            text = Path(f"/proc/{pid}/stat").read_text()
-        except OSError:
+        fields = stat_fields(pid)
+        if not fields:
             return []
-        fields = text.rpartition(")")[2].split()
-        used = (int(fields[11]) + int(fields[12])) / _TICKS
+        used = cpu_s(fields)
         old_pid, before, at = self._cpu.get(name, (0, 0.0, 0.0))
         self._cpu[name] = (pid, used, now)
         cpu = (used - before) / (now - at) * 100 if old_pid == pid and now > at else 0.0
-        return [round(cpu, 1), round(int(fields[21]) * _PAGES_MIB, 1), fields[0] == "T"]
+        return [round(cpu, 1), round(int(fields[RESIDENT]) * _PAGES_MIB, 1), fields[STATE] == b"T"]
 
     async def _read_metrics(self, last: bool) -> None:
         names, source = instances(self._where.run), self._prefix + sources.METRICS

@@ -14,6 +14,7 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from protocols.errors import NodeplaneError
+from protocols.process.proc import stat_fields
 
 SWEPT_LIMIT = 1000
 LARGEST = 64 << 20
@@ -150,10 +151,7 @@ def sweep_once(directory: Path) -> None:
 
 def is_running(pid: int) -> bool:
     """Return False also for a zombie, which only its parent can remove, and some parents never do."""
-    try:
-        return pid > 0 and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    return stat_fields(pid)[:1] not in ([], [b"Z"])
 
 
 def set_aside(path: Path) -> Path:

@@ -9,12 +9,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from protocols.process.proc import GROUP, pids, stat_number
 from protocols.process.texts import signal_name
 from supervisor.base.errors import UsageError, explain
 
 END_S = 5.0
-GROUP = 2
-"""Position of the process group in /proc/PID/stat, behind the name."""
 MAX_TAIL, LINES = 8192, 20
 """Bytes and lines shown of its output."""
 
@@ -140,13 +139,8 @@ class CommandProgram(Program):
         await self._process.wait()
 
     def processes(self) -> list[Path]:
-        directories = []
-        for path in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):  # it has ended meanwhile
-                group = int(path.read_text().rpartition(")")[2].split()[GROUP])
-                if self._process and group == self._process.pid:
-                    directories.append(path.parent)
-        return directories
+        group = self._process.pid if self._process else 0
+        return [Path("/proc", str(pid)) for pid in pids() if group and stat_number(pid, GROUP) == group]
 
     def printed(self) -> tuple[str, ...]:
         text, self._mark = tail(self._output, self._mark)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from protocols.errors import NodeplaneError
+from protocols.process.proc import STARTED, TICKS, stat_number
 from supervisor.base.errors import exit_code, explain
 from supervisor.base.groups import SupervisionLimits
 from supervisor.base.options import PlaneOptions
@@ -95,9 +96,7 @@ def _issue(prepared: Prepared) -> Issuing | None:
 
 def process_age_s() -> float:
     """Return the seconds since the process started: the time to Ready includes the interpreter's start."""
-    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
-    age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
-    return max(0.0, age)
+    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - stat_number(os.getpid(), STARTED) / TICKS)
 
 
 def under_honcho(environment: Mapping[str, str]) -> bool:

@@ -19,6 +19,7 @@ from protocols.bus import Bus, BusError, BusOptions
 from protocols.errors import NodeplaneError
 from protocols.messages import runtime
 from protocols.messages.supervisor import STOP, Empty, StopPlane
+from protocols.process.proc import stat_fields
 from protocols.process.settings import Settings
 from protocols.process.tasks import Tasks, awaited, restarted
 from supervisor.base.errors import PlaneFailed
@@ -343,9 +344,6 @@ def _reap_orphans() -> None:
 
 
 def _reap(pid: int) -> None:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        if state == "Z":
+    if stat_fields(pid)[:1] == [b"Z"]:
+        with suppress(OSError):
             os.waitpid(pid, os.WNOHANG)
-    except OSError:
-        return

@@ -9,16 +9,16 @@ import signal
 import time
 from pathlib import Path
 
+from protocols.process.proc import STARTED, stat_number
+
 STOP_S, POLL_S = 2.0, 0.05
-STARTED = 19
-"""Position of the start time in /proc/PID/stat, behind the name of the program."""
 
 
 def record(directory: Path, pid: int) -> Path:
     """Record a process that leads its group; the caller removes the file when it has ended the process."""
     directory.mkdir(mode=0o700, exist_ok=True)
     path = directory / str(pid)
-    path.write_text(_start_time(pid))
+    path.write_text(str(stat_number(pid, STARTED)))
     return path
 
 
@@ -35,15 +35,7 @@ def end_all(directory: Path) -> None:
 
 def _is_still(path: Path) -> bool:
     """Return False if another process has the pid now. One that ended may have left children in its group."""
-    return _start_time(int(path.name)) in ("", path.read_text())
-
-
-def _start_time(pid: int) -> str:
-    """Return the start time of a process in ticks; "" if there is none."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[STARTED]
-    except OSError:
-        return ""
+    return str(stat_number(int(path.name), STARTED)) in ("0", path.read_text())
 
 
 def _signal(group: int, number: int) -> bool:

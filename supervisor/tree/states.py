@@ -1,12 +1,10 @@
 """Types of the state machine: states of a child, events, actions, and its CPU usage."""
 
 import enum
-import os
-from pathlib import Path
 
 import msgspec
 
-_TICKS = os.sysconf("SC_CLK_TCK")
+from protocols.process.proc import STATE, cpu_s, stat_fields
 
 
 class ChildUsage(msgspec.Struct, frozen=True):
@@ -22,12 +20,8 @@ class ChildUsage(msgspec.Struct, frozen=True):
 
 def usage_of(pid: int) -> ChildUsage | None:
     """Return the usage of a process; None if it is gone."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return ChildUsage((int(fields[11]) + int(fields[12])) / _TICKS, fields[0] in "RZ", fields[0] == "T")
+    fields = stat_fields(pid)
+    return ChildUsage(cpu_s(fields), fields[STATE] in b"RZ", fields[STATE] == b"T") if fields else None
 
 
 class ChildState(enum.StrEnum):

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from actors.runtime.shim.system import start_ticks
+from protocols.process import proc
 
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+_TICK_NS = 1_000_000_000 // proc.TICKS
 _PAGE = os.sysconf("SC_PAGE_SIZE")
-_UTIME, _CUTIME, _MINFLT, _MAJFLT, _RSS = 11, 13, 7, 9, 21  # of /proc/PID/stat, counted behind the name's bracket
 
 
 class ProcessUsage(NamedTuple):
@@ -26,20 +26,20 @@ class ProcessUsage(NamedTuple):
 
 def usage_below(shim: int) -> ProcessUsage:
     """Sum over the descendants of a shim, with the CPU time of reaped ones. Zeros when the shim is gone."""
-    ended = _stat(shim)
+    ended = proc.stat_fields(shim)
     total = ProcessUsage(cpu_ns=_children_ns(ended)) if ended else ProcessUsage()
     for pid in descendants(shim):
-        if fields := _stat(pid):
-            total = _add(total, fields, _rss(pid) or fields[_RSS] * _PAGE)
+        if fields := proc.stat_fields(pid):
+            total = _add(total, fields, _rss(pid) or int(fields[proc.RESIDENT]) * _PAGE)
     return total
 
 
-def _add(total: ProcessUsage, fields: list[int], rss: int) -> ProcessUsage:
+def _add(total: ProcessUsage, fields: list[bytes], rss: int) -> ProcessUsage:
     return ProcessUsage(
-        total.cpu_ns + (fields[_UTIME] + fields[_UTIME + 1]) * _TICK_NS + _children_ns(fields),
+        total.cpu_ns + (int(fields[proc.USER]) + int(fields[proc.SYSTEM])) * _TICK_NS + _children_ns(fields),
         total.rss + rss,
-        total.faults + fields[_MINFLT],
-        total.major_faults + fields[_MAJFLT],
+        total.faults + int(fields[proc.MINOR_FAULTS]),
+        total.major_faults + int(fields[proc.MAJOR_FAULTS]),
         total.processes + 1,
     )
 
@@ -53,16 +53,8 @@ def _rss(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss:")), 0)
 
 
-def _children_ns(fields: list[int]) -> int:
-    return (fields[_CUTIME] + fields[_CUTIME + 1]) * _TICK_NS
-
-
-def _stat(pid: int) -> list[int] | None:
-    try:
-        data = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    return [0, *map(int, data.rpartition(b")")[2].split()[1:])]
+def _children_ns(fields: list[bytes]) -> int:
+    return (int(fields[proc.CHILDREN_USER]) + int(fields[proc.CHILDREN_SYSTEM])) * _TICK_NS
 
 
 def descendants(pid: int) -> Iterator[int]:
@@ -84,9 +76,6 @@ def _children(pid: int) -> list[int]:
     return pids
 
 
-_SESSION_FIELD = 3  # of /proc/PID/stat, counted behind the closing bracket of the name
-
-
 def boot_id() -> str:
     """Return the id of this boot of the machine: records of an earlier one have no processes."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -106,19 +95,7 @@ def kill_session(leader: int, ticks: int, boot: str) -> int:
     """
     if leader <= 0 or boot != boot_id() or start_ticks(leader) not in (0, ticks):
         return 0
-    pids = [pid for pid in _pids() if _session(pid) == leader]
-    for pid in pids:
+    members = [pid for pid in proc.pids() if proc.stat_number(pid, proc.SESSION) == leader]
+    for pid in members:
         kill_process(pid)
-    return len(pids)
-
-
-def _pids() -> Iterator[int]:
-    return (int(name) for name in os.listdir("/proc") if name.isdigit())
-
-
-def _session(pid: int) -> int:
-    try:
-        data = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return 0
-    return int(data.rpartition(b")")[2].split()[_SESSION_FIELD])
+    return len(members)

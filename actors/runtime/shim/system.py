@@ -10,6 +10,8 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
+from protocols.process.proc import PARENT, SESSION, STARTED, pids, stat_number
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 _PR_SET_CHILD_SUBREAPER = 36
@@ -128,24 +130,12 @@ def children() -> list[int]:
         with open(f"/proc/self/task/{me}/children") as file:
             return [int(word) for word in file.read().split()]
     except FileNotFoundError:  # a kernel built without CONFIG_PROC_CHILDREN
-        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _parent(pid) == me]
-
-
-def _parent(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[1])
-    except OSError:
-        return 0
+        return [pid for pid in pids() if stat_number(pid, PARENT) == me]
 
 
 def start_ticks(pid: int) -> int:
     """Return the start time of a process in clock ticks since boot; 0 if it is gone. It distinguishes reused PIDs."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[19])
-    except OSError:
-        return 0
+    return stat_number(pid, STARTED)
 
 
 def kill(pid: int, number: int) -> None:
@@ -156,16 +146,8 @@ def kill(pid: int, number: int) -> None:
 
 def kill_session(leader: int) -> None:
     """Kill every process in the session of `leader`, a child of this process that was not reaped yet."""
-    for pid in [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _session(pid) == leader]:
+    for pid in [pid for pid in pids() if stat_number(pid, SESSION) == leader]:
         kill(pid, signal.SIGKILL)
-
-
-def _session(pid: int) -> int:
-    try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return int(file.read().rpartition(b")")[2].split()[3])
-    except OSError:
-        return 0
 
 
 def reap(on_ended: Callable[[int, int], None]) -> bool:
@@ -209,7 +191,7 @@ def hold_mount_namespace(pid: int) -> int:
 
 def _members(inode: int) -> list[int]:
     """Return processes in a mount namespace, without zombies, which have left theirs."""
-    return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _mount_namespace(pid) == inode]
+    return [pid for pid in pids() if _mount_namespace(pid) == inode]
 
 
 def _mount_namespace(pid: int) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from protocols.messages import cri
 from protocols.messages.cri import CriCall, CriReply
 from protocols.messages.supervisor import PlaneStatus
+from protocols.process.proc import PARENT, stat_number
 from supervisor.base.errors import until_interrupted
 from supervisor.base.terminal import CLEAR, Table, show
 from supervisor.cli.flags import layout_from
@@ -51,7 +52,7 @@ def _measured(args: argparse.Namespace) -> Table:
 def sample(plane: PlaneStatus) -> Table:
     """Measure every process for a second."""
     actors = {actor.instance: actor.pid for actor in plane.actors if actor.pid}
-    pids = {"supervisor": plane.pid, "forkserver": parent_of(next(iter(actors.values()), 0)), **actors}
+    pids = {"supervisor": plane.pid, "forkserver": stat_number(next(iter(actors.values()), 0), PARENT), **actors}
     before = {name: cpu_seconds(pid) for name, pid in pids.items()}
     time.sleep(SAMPLE_S)
     rows = [_process_row(name, pid, before[name]) for name, pid in pids.items()]
@@ -67,14 +68,6 @@ async def sample_pods(asking: Asking) -> Table:
 
 def _process_row(name: str, pid: int, before: float) -> tuple[str, int, float, float]:
     return name, pid, max(0.0, cpu_seconds(pid) - before) / SAMPLE_S * 100, pss_mib(pid)
-
-
-def parent_of(pid: int) -> int:
-    """Return the parent of a process; 0 if it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return 0
 
 
 def cpu_seconds(pid: int) -> float:

@@ -1,7 +1,7 @@
 """The pods of a plane as a program needs them: created, read, with their processes and logs."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 from uuid import uuid4
@@ -9,6 +9,7 @@ from uuid import uuid4
 from protocols.kube.jsons import read_json
 from protocols.messages import cri
 from protocols.messages.cri import CriCall, CriReply
+from protocols.process import proc
 from protocols.process.layout import Layout
 from protocols.wire import cri_pb2
 from supervisor.client.connection import Asking, ask
@@ -16,8 +17,6 @@ from supervisor.conform.async_api import AsyncApi, Object
 from supervisor.testing.api import Api, ApiError
 
 LONGEST_NAME = 50
-PARENT = 1
-"""Position of the parent's pid in /proc/PID/stat, behind the name."""
 IN_VAIN = (
     "ErrImagePull",
     "ImagePullBackOff",
@@ -117,15 +116,7 @@ def stuck(pod: Object) -> str:
 
 def family(pids: Iterable[int]) -> list[Path]:
     """Return the directories below /proc of these processes and of their descendants."""
-    parents, members = dict(_parents()), set(pids)
+    parents, members = {pid: proc.stat_number(pid, proc.PARENT) for pid in proc.pids()}, set(pids)
     while more := {pid for pid, parent in parents.items() if parent in members} - members:
         members |= more
     return [Path("/proc", str(pid)) for pid in members]
-
-
-def _parents() -> Iterator[tuple[int, int]]:
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            yield int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[PARENT])
-        except OSError:  # it has ended meanwhile
-            continue

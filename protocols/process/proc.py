@@ -1,0 +1,40 @@
+"""Other processes in /proc, by the fields of /proc/PID/stat.
+
+A name may hold any bytes, brackets and blanks too: fields are counted behind its last bracket, and nothing is decoded.
+"""
+
+import os
+
+STATE, PARENT, GROUP, SESSION = 0, 1, 2, 3
+MINOR_FAULTS, MAJOR_FAULTS = 7, 9
+USER, SYSTEM, CHILDREN_USER, CHILDREN_SYSTEM, STARTED = 11, 12, 13, 14, 19
+"""CPU times, and the start of the process since the boot, in TICKS; a start time distinguishes reused pids."""
+RESIDENT = 21
+"""In pages."""
+TICKS = os.sysconf("SC_CLK_TCK")
+"""Clock ticks a second."""
+
+
+def pids() -> list[int]:
+    """Return all processes of the machine."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def stat_fields(pid: int) -> list[bytes]:
+    """Return the fields behind the name of a process, none if it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()
+    except OSError:
+        return []
+
+
+def stat_number(pid: int, field: int) -> int:
+    """Return a field of a process; 0 if it is gone."""
+    fields = stat_fields(pid)
+    return int(fields[field]) if fields else 0
+
+
+def cpu_s(fields: list[bytes]) -> float:
+    """Return the CPU seconds of a process and all its threads, by its fields."""
+    return (int(fields[USER]) + int(fields[SYSTEM])) / TICKS
