@@ -260,6 +260,29 @@ async def test_ending_namespace_ends_where_the_api_lacks_a_kind() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
+async def test_ending_namespace_that_is_gone_is_no_failed_pass(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The removal of its last object began another pass before the informer saw that it had ended."""
+    caplog.set_level(logging.INFO)
+    api, updates = HeldPod(ending()), list[str]()
+    api.gone = True
+
+    async def missing(resource: Resource, obj: Object, namespace: str, subresource: str) -> Object:
+        updates.append(subresource)
+        raise ApiError(404, {"message": 'namespaces "a" not found'})
+
+    monkeypatch.setattr(api, "update", missing)
+    task = asyncio.create_task(api.controller.run())
+    api.controller.enqueue("a")
+    await until_true(lambda: updates == ["finalize"])
+    await asyncio.sleep(3 * DELAY_S)
+    assert updates == ["finalize"]
+    assert "reconcile failed" not in caplog.text
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_ending_namespace_is_finalized_at_once_when_its_last_pod_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workqueue, "BASE_DELAY_S", 60.0)
     monkeypatch.setattr(workqueue, "MAX_DELAY_S", 60.0)
