@@ -84,8 +84,8 @@ Operation = Callable[[Draft], T]
 
 LARGE_BYTES = 64 * 1024
 """Bytes above which a write does not hold up smaller ones that arrive later."""
-PAGE_BYTES, CHANGE_PAGES = 4096, 3
-"""Size of a page of the WAL, and pages that a change takes besides its value."""
+PAGE_BYTES = 4096
+"""Size of a page of the WAL."""
 
 
 class PendingWrite(msgspec.Struct):
@@ -191,8 +191,10 @@ class Writer:
         except BaseException as fault:  # ends the process: memory and disk may differ
             self._break(fault)
             return
+        # Small writes that waited for a large one do not wait for a checkpoint as well: it follows them.
+        small_first = bool(self._small) and not self._large_next
         # A failed checkpoint only lets the WAL grow, and is tried again.
-        if self._dirty_pages >= self._options.checkpoint_pages:
+        if self._dirty_pages >= self._options.checkpoint_pages and not small_first:
             self._dirty_pages = 0
             self._thread.do(partial(upkeep.checkpoint, self._log), self._checkpointed)
         else:
@@ -252,7 +254,7 @@ class Writer:
         self.commits += 1
         self.full = self.full and commit.empty
         size = sum(len(change.kv.key) + len(change.kv.value) for change in commit.changes)
-        self._dirty_pages += CHANGE_PAGES * (len(commit.changes) + 1) + size // PAGE_BYTES
+        self._dirty_pages += 1 + len(commit.changes) + size // PAGE_BYTES  # of rows, of the index, of values
         if commit.changes:
             self.quota.wrote(size)
             if self.quota.under_pressure:

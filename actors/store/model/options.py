@@ -49,7 +49,7 @@ class StoreOptions(msgspec.Struct, frozen=True, kw_only=True):
     recent_changes: int = 4096
     recent_bytes: int = 16 * MIB
     """Newest changes retained in memory, so that watchers slightly behind need not read the file."""
-    checkpoint_pages: int = 1000
+    checkpoint_pages: int = 500
     """WAL pages after which the WAL is copied into the database file."""
     compact_every: float = 60.0
     history_seconds: float = 600.0

@@ -20,8 +20,10 @@ from actors.podworker.model.errors import VolumeNotReady
 from actors.podworker.pods.volumes import volumes
 from actors.store.engine.core import Core, StoreCollector
 from actors.store.file import upkeep
+from actors.store.file.object_log import ObjectLog
 from actors.store.model.errors import DiskFailed, TooManyRequests
 from actors.store.model.options import StoreOptions
+from actors.store.model.types import Commit
 from actors.store.mvcc.index import Draft
 from actors.store.rpc.watch import WatchService, WatchStream
 from protocols.errors import NodeplaneError
@@ -83,6 +85,39 @@ async def test_small_write_waits_for_one_large_write_at_most(tmp_path: Path) -> 
         await asyncio.gather(*(put(core, name, LARGE if name.startswith("large") else b"") for name in names))
     assert ended.index("small") <= 1
     assert sorted(ended) == sorted(names)
+
+
+async def test_small_write_that_waited_for_a_large_one_comes_before_the_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    waits = threading.Event()
+    commit, checkpoint = ObjectLog.commit, upkeep.checkpoint
+
+    def committing(log: ObjectLog, changes: Commit) -> None:
+        steps.extend(change.kv.key.decode() for change in changes.changes)
+        waits.wait(60)
+        commit(log, changes)
+
+    def checkpointing(log: ObjectLog, mode: str = "PASSIVE") -> None:
+        steps.append("checkpoint")
+        checkpoint(log, mode)
+
+    async with running_core(tmp_path, checkpoint_pages=1) as core:
+        monkeypatch.setattr(ObjectLog, "commit", committing)
+        monkeypatch.setattr(upkeep, "checkpoint", checkpointing)
+
+        def put(key: str, value: bytes) -> asyncio.Task[Any]:
+            operation = partial(Draft.put, key=key.encode(), value=value, lease=0)
+            return asyncio.create_task(core.writer.submit(operation, len(value)))
+
+        first = put("large-1", LARGE)
+        await until_async("committing", lambda: steps == ["large-1"])
+        others = [put("small", b""), put("large-2", LARGE)]
+        await asyncio.sleep(0)
+        waits.set()
+        await asyncio.gather(first, *others)
+        assert steps[:4] == ["large-1", "small", "checkpoint", "large-2"]
 
 
 async def test_writes_beyond_the_bytes_that_may_wait_are_refused_until_others_are_answered(tmp_path: Path) -> None:
