@@ -370,11 +370,12 @@ def test_autoscaler_metric_names_what_is_wrong(metric: Object, wrong: list[str])
 )
 def test_autoscaler_behavior_names_what_is_wrong(rules: Object, wrong: list[str]) -> None:
     """Anything was stored, and the controller that reads it ends with an error on each pass."""
-    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "behavior": {"scaleUp": rules}}
+    behavior: Object = {"scaleUp": rules}
+    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "behavior": behavior}
     kind = row("horizontalpodautoscalers", "autoscaling")
     kind.strategy.default({"spec": spec})
     assert fields(kind, {"spec": spec}) == [f"spec.behavior.scaleUp.{field}" for field in wrong]
-    assert [policy["type"] for policy in spec["behavior"]["scaleDown"]["policies"]] == ["Percent"]
+    assert [policy["type"] for policy in behavior["scaleDown"]["policies"]] == ["Percent"]
 
 
 def test_default_autoscaler_without_metrics_measures_the_cpu() -> None:
