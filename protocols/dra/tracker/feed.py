@@ -52,6 +52,8 @@ class SliceTracker:
         self.tracker = Tracker(gates)
         self._listener, self._log, self._recorder = listener, log, recorder
         self._wake = asyncio.Event()
+        self._needed = asyncio.Event()
+        """Slices wait for selectors."""
         self._settled = asyncio.Event()
         self._settled.set()
         tracker = self.tracker
@@ -89,6 +91,9 @@ class SliceTracker:
 
     async def run(self) -> None:
         """Rebuild changed slices and notify the listener; faults of patches become events on them."""
+        await asyncio.gather(self._rebuild(), self._evaluate())
+
+    async def _rebuild(self) -> None:
         again = time.monotonic() + AGAIN_S
         while True:
             with suppress(TimeoutError):
@@ -98,26 +103,44 @@ class SliceTracker:
             if time.monotonic() >= again:
                 again = time.monotonic() + AGAIN_S
                 self.tracker.judge_ended_again()
-            while not self.tracker.is_settled:
-                end = time.monotonic() + STRIDE_S
-                if changes := self.tracker.settle(STRIDE, lambda end=end: time.monotonic() > end):  # type: ignore[misc]  # bound at once
-                    self._listener.slices_changed(changes)
-                await (self._evaluate() if self.tracker.pending else asyncio.sleep(0))
+            await self._settle()
             if not self._wake.is_set():
                 self._settled.set()
             self._report_faults()
 
+    async def _settle(self) -> None:
+        """Rebuild all marked slices; wait where each of them needs a selector that is not evaluated yet."""
+        while not self.tracker.is_settled:
+            end = time.monotonic() + STRIDE_S
+            if changes := self.tracker.settle(STRIDE, lambda end=end: time.monotonic() > end):  # type: ignore[misc]  # bound at once
+                self._listener.slices_changed(changes)
+            if self.tracker.pending:
+                self._needed.set()
+            if self.tracker.is_held:
+                await self._wake.wait()
+                self._wake.clear()
+            else:
+                await asyncio.sleep(0)
+
     async def _evaluate(self) -> None:
-        """Have the selectors evaluated that slices wait for."""
-        pending, self.tracker.pending = self.tracker.pending, {}
-        for expression, names in pending.items():
-            devices: dict[str, list[Device]] = {}
-            for published in filter(None, map(self.tracker.published.get, names)):
-                devices.setdefault(published.driver, []).extend(published.devices)
-            try:
-                await selections.find([expression], devices)
-            except WorkerAway as error:
-                self._log.warning("selectors of patches wait: %s", error)
+        """Have the selectors evaluated that slices wait for, while others are rebuilt."""
+        while True:
+            await self._needed.wait()
+            self._needed.clear()
+            pending, self.tracker.pending = self.tracker.pending, {}
+            for expression, names in pending.items():
+                await self._evaluate_for(expression, names)
+                self.tracker.release(names)
+                self.touched()
+
+    async def _evaluate_for(self, expression: str, names: set[str]) -> None:
+        devices: dict[str, list[Device]] = {}
+        for published in filter(None, map(self.tracker.published.get, names)):
+            devices.setdefault(published.driver, []).extend(published.devices)
+        try:
+            await selections.find([expression], devices)
+        except WorkerAway as error:
+            self._log.warning("selectors of patches wait: %s", error)
 
     def _report_faults(self) -> None:
         for report in self.tracker.faults.due(time.monotonic()) if self._recorder else ():

@@ -6,7 +6,8 @@ the cache holds what a computation from scratch would give, whatever the order o
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import islice
 from operator import is_
 
 from protocols.cel.worker.selections import SelectorPending
@@ -43,7 +44,9 @@ class Tracker:
         """Slices put since the last `settle`: they are reported even if they are equal."""
         self._changes: list[SliceChange] = []
         self.pending: dict[str, set[str]] = {}
-        """Selectors to evaluate before the next `settle`, with their slices. The evaluator clears it."""
+        """Selectors to evaluate, with their slices. The evaluator clears it, and then calls `release`."""
+        self._held: set[str] = set()
+        """Marked slices that wait for selectors; `settle` passes over them until `release`, or another change."""
 
     def put_slice(self, new: Slice) -> None:
         old = self.published.get(new.name)
@@ -55,6 +58,7 @@ class Tracker:
         self.published[new.name] = new
         self._places.add(new)
         self._marks[new.name] = None
+        self._held.discard(new.name)
         self._arrived.add(new.name)
 
     def drop_slice(self, name: str) -> None:
@@ -64,6 +68,7 @@ class Tracker:
         self._places.remove(old)
         del self.verdicts[name]
         self._marks.pop(name, None)
+        self._held.discard(name)
         self._arrived.discard(name)
         self._layers.forget(old.driver, old.pool)
         patched = self._patched.pop(name, None)
@@ -103,19 +108,30 @@ class Tracker:
     def is_settled(self) -> bool:
         return not self._marks and not self._changes
 
+    @property
+    def is_held(self) -> bool:
+        """True while there is nothing to do but to evaluate selectors."""
+        return bool(self._marks) and not self._changes and self._marks.keys() <= self._held
+
+    def release(self, names: Iterable[str]) -> None:
+        """Let slices be rebuilt whose selectors were evaluated."""
+        self._held.difference_update(names)
+
     def settle(self, limit: int | None = None, enough: Callable[[], bool] | None = None) -> list[SliceChange]:
         """Rebuild marked slices and return the changes; call it until `settled`.
 
-        Slices that need selectors which were not evaluated yet stay marked; they are in `pending`.
+        Slices that need selectors which were not evaluated yet stay marked; they are in `pending`, and left out until
+        `release`.
 
         Stops after `limit` slices, or after a slice when `enough` returns True.
         """
-        for name in list(self._marks)[:limit]:
+        for name in list(islice((name for name in self._marks if name not in self._held), limit)):
             only = self._marks.pop(name)
             try:
                 self._rebuild(name, only)
             except SelectorPending as needed:
                 self._marks[name] = only
+                self._held.add(name)
                 self.pending.setdefault(needed.expression, set()).add(name)
             if enough is not None and enough():
                 break
@@ -135,12 +151,13 @@ class Tracker:
     def _touch(self, touched: Touched) -> None:
         for filter in touched:
             for name in self._places.of(filter, self.published):
-                held = self._marks.get(name, set())
-                if filter.device is None or held is None:
+                self._held.discard(name)
+                devices = self._marks.get(name, set())
+                if filter.device is None or devices is None:
                     self._marks[name] = None
                 else:
-                    held.add(filter.device)
-                    self._marks[name] = held
+                    devices.add(filter.device)
+                    self._marks[name] = devices
         for expression in self.inputs.unused():
             for verdicts in self.verdicts.values():
                 verdicts.drop(expression)
