@@ -10,7 +10,8 @@ from protocols.kube.pods import FINISHED
 from protocols.kube.times import format_ns
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.probes import ProbeVerdict
-from protocols.lifecycle.pods.resources import SIDES, Sizes, resized
+from protocols.lifecycle.pods.resources import IN_PROGRESS, SIDES, Sizes, resized
+from protocols.lifecycle.pods.resources import PENDING as RESIZE_PENDING
 from protocols.lifecycle.pods.types import APP, INIT, ContainerSpec, PodSpec, Waiting
 from protocols.lifecycle.restarts.restart_all import WAITING, is_due
 from protocols.lifecycle.status.conditions import (
@@ -77,7 +78,7 @@ def compute_status(inputs: StatusInputs) -> views.PodStatus:
     phase = _phase(inputs, before, statuses)
     now = format_ns(inputs.now_ns)
     sandbox = runtime_status.current_sandbox(inputs.runtime)
-    more = {} if phase in FINISHED else inputs.sizes.conditions
+    more = {} if phase in FINISHED else _resize_conditions(inputs.sizes, before)
     if inputs.ended_early == PREEMPTED:
         more = {**more, **DISRUPTED}
     restarting_all = _restarting_all(inputs) if inputs.spec.restarts_in_place else None
@@ -103,6 +104,17 @@ def compute_status(inputs: StatusInputs) -> views.PodStatus:
     if generation := generation_of(inputs.spec):
         status["observedGeneration"] = generation
     return status
+
+
+def _resize_conditions(sizes: Sizes, before: views.PodStatus) -> dict[str, Waiting]:
+    """Return the conditions of an in-place resize that are True; until this process knows sizes, those shown before."""
+    if sizes.allocated is not None:
+        return sizes.conditions
+    return {
+        condition["type"]: Waiting(condition.get("reason") or "", condition.get("message") or "")
+        for condition in before.get("conditions") or ()
+        if condition.get("type") in (RESIZE_PENDING, IN_PROGRESS) and condition.get("status") == "True"
+    }
 
 
 def _restarting_all(inputs: StatusInputs) -> bool:

@@ -101,7 +101,8 @@ async def test_resize_that_is_taken_back_after_a_failure_is_undone(tmp_path: Pat
     again.fake.pleg.deliver("uid-1")
     async with at_work(again):
         await again.until(lambda: again.status and not condition(again, "PodResizeInProgress"))
-        await again.until(lambda: again.fake.runtime.count("resize") == 1)
+        assert again.fake.runtime.count("resize") == 1
+        assert cpu_of(again, "allocatedResources") == "100m"
 
 
 async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path: Path) -> None:
@@ -126,6 +127,22 @@ async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path
         scene.skew_ns += 11 * 10**9
         scene.worker.wake()
         await scene.until(lambda: cpu_of(scene) == "500m" and not condition(scene, "PodResizePending"))
+
+
+async def test_restart_retains_the_condition_of_a_resize_that_waits(tmp_path: Path) -> None:
+    async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+        await scene.running()
+        resized(scene, burst("900"))
+        await scene.until(lambda: condition(scene, "PodResizePending"))
+    waiting = {**condition(scene, "PodResizePending"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    others = [entry for entry in scene.status["conditions"] if entry["type"] != "PodResizePending"]
+    shown: views.PodStatus = {**scene.status, "conditions": [*others, waiting]}
+    again = Scene(tmp_path, {**scene.raw, "status": shown})
+    again.fake.runtime.__dict__.update(scene.fake.runtime.__dict__, changed=again.changed)
+    again.fake.pleg.deliver("uid-1")
+    async with at_work(again):
+        await again.until(lambda: again.worker.state.sizes.pending and again.worker.state.claims is not None)
+        assert all(waiting in status["conditions"] for status in again.fake.statuses.history)
 
 
 async def test_limit_that_the_node_has_not_allocated_is_neither_applied_nor_shown(tmp_path: Path) -> None:

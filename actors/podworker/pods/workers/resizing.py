@@ -31,10 +31,9 @@ class Resizing:
 
     async def sync(self, status: PodStatus, shown: views.PodStatus) -> bool:
         """Allocate and actuate after admission. Returns True if the status changed."""
-        spec, sizes = self._state.spec, self._sizes
+        spec, sizes, before = self._state.spec, self._sizes, self._shown()
         runs = resize.running(status)
         resize.adopt(spec, sizes, runs, shown)
-        before = self._shown()
         self._record(resize.allocate(spec, sizes, self._limits()))
         if self._counted != sizes.allocated:
             self._counted = sizes.allocated
