@@ -134,7 +134,7 @@ async def test_restart_retains_the_condition_of_a_resize_that_waits(tmp_path: Pa
         await scene.running()
         resized(scene, burst("900"))
         await scene.until(lambda: condition(scene, "PodResizePending"))
-    waiting = {**condition(scene, "PodResizePending"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    waiting: Any = {**condition(scene, "PodResizePending"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
     others = [entry for entry in scene.status["conditions"] if entry["type"] != "PodResizePending"]
     shown: views.PodStatus = {**scene.status, "conditions": [*others, waiting]}
     again = Scene(tmp_path, {**scene.raw, "status": shown})
