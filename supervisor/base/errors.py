@@ -147,7 +147,8 @@ def explain(error: Exception) -> str:
     if isinstance(error, PermissionError) and isinstance(error.filename, str):
         path, owner = Path(error.filename), owner_of(Path(error.filename))
         if _uid_of(path) != os.geteuid():
-            return f"{path}: permission denied: it is {owner}'s; run this as {owner}, or use another --root"
+            mend = f"run this as {owner}, or use a directory of your own (a plane's: --root)"
+            return f"{path}: permission denied: it is {owner}'s; {mend}"
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}; {FIXES.get(error.errno or 0, UNKNOWN_FIX)}"

@@ -46,7 +46,7 @@ def test_file_of_another_user_names_the_owner(root: Path) -> None:
     with another_user(root / "run"):
         text = explain(raised.value)
     owner = owner_of(root)
-    wanted = f"it is {owner}'s; run this as {owner}" if os.geteuid() == 0 else "mend permissions"
+    wanted = f"it is {owner}'s; run this as {owner}, or use a directory" if os.geteuid() == 0 else "mend permissions"
     assert text.startswith(f"{root / 'kubeconfig'}: ")
     assert wanted in text
 
