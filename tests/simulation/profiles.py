@@ -19,6 +19,7 @@ PLACES = {
     "backup": "tests.simulation.node.backup:BackupProfile",
     "plane": "tests.simulation.plane.profile:PlaneProfile",
     "lost": "tests.simulation.plane.lost:LostProfile",
+    "workloads": "tests.simulation.workloads.profile:WorkloadsProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",
 }
 """`module:factory` by name."""

@@ -94,6 +94,8 @@ class History:
         """Of each key, ascending."""
         self.changed: dict[bytes, float] = {}
         """Elapsed seconds of the last change of a key."""
+        self.times: dict[int, float] = {}
+        """Elapsed seconds of each commit, by revision."""
         self.acknowledged: list[tuple[bytes, int, bytes | None]] = []
         self.transactions: list[dict[bytes, bytes | None]] = []
         """What was to be written in one revision, also where no answer came; None for a deletion."""
@@ -355,7 +357,7 @@ class History:
                 self.unsettled.add(revision)
             self.latest[key] = revision, value
             self.revisions[key].append(revision)
-            self.changed[key] = self._world.elapsed
+            self.changed[key] = self.times[revision] = self._world.elapsed
 
 
 def _written(value: bytes | None) -> bytes | None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from protocols.kinds.table import LEASES, NODES, PODS, REPLICASETS
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object
+from protocols.kube.meta import Object, labels_of
 from protocols.kube.times import now, now_micro
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
@@ -27,6 +27,9 @@ MOST_REPLICAS = 4
 PAUSE_S = 2.0
 LEASE_S = 3.0
 """Seconds between two renewals of a node's lease."""
+ENDS, END_SHARE, FAIL_SHARE = "ends", 0.4, 0.15
+"""The label of pods that end; the share of those that run which end at each turn, and the share of these that fail."""
+ENDED = ("Succeeded", "Failed")
 
 
 def owner(options: ClientOptions) -> Main:
@@ -72,18 +75,19 @@ def _replica_set(name: str, replicas: int) -> Object:
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec}
 
 
-def nodes(options: ClientOptions) -> Main:
+def nodes(options: ClientOptions, pods_per_node: int = PODS_PER_NODE) -> Main:
     """Return the main of the stand-in for all nodes."""
 
     async def main(process: Process) -> None:
-        await _Nodes(process, options).run()
+        await _Nodes(process, options, pods_per_node).run()
 
     return main
 
 
 class _Nodes:
-    def __init__(self, process: Process, options: ClientOptions) -> None:
-        self._client = ApiClient(options)
+    def __init__(self, process: Process, options: ClientOptions, pods_per_node: int) -> None:
+        self._client, self._pods_per_node = ApiClient(options), pods_per_node
+        self._chance = process.world.random("load/ends")
         self._pods = process.notes["pods"] = Informer(self._client, PODS, InformerOptions(), Silent())
 
     async def run(self) -> None:
@@ -118,7 +122,7 @@ class _Nodes:
                 await self._client.create(LEASES, lease, "kube-node-lease")
 
     async def _register(self, name: str) -> None:
-        room = {"cpu": "4", "memory": "4Gi", "pods": str(PODS_PER_NODE)}
+        room = {"cpu": "4", "memory": "4Gi", "pods": str(self._pods_per_node)}
         ready = {"type": "Ready", "status": "True", "reason": "Up", "lastHeartbeatTime": now()}
         status = {"capacity": room, "allocatable": room, "conditions": [ready]}
         try:
@@ -130,12 +134,23 @@ class _Nodes:
             await self._client.create(NODES, node)
 
     async def _serve(self, pod: Object) -> None:
-        metadata, name = pod["metadata"], pod["metadata"]["name"]
-        if metadata.get("deletionTimestamp") and pod["spec"].get("nodeName"):
+        metadata, name, phase = pod["metadata"], pod["metadata"]["name"], (pod.get("status") or {}).get("phase")
+        ends = ENDS in labels_of(pod) and phase not in ENDED
+        if not pod["spec"].get("nodeName"):
+            return
+        if metadata.get("deletionTimestamp"):
+            if ends:
+                await self._report(pod, "Failed")
             await self._client.delete(PODS, name, metadata["namespace"], grace=0, uid=metadata["uid"])
-        elif pod["spec"].get("nodeName") and pod.get("status", {}).get("phase") != "Running":
-            status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
-            await self._client.patch(PODS, name, metadata["namespace"], {"status": status}, subresource="status")
+        elif phase not in ("Running", *ENDED):
+            await self._report(pod, "Running")
+        elif ends and self._chance.random() < END_SHARE:
+            await self._report(pod, "Failed" if self._chance.random() < FAIL_SHARE else "Succeeded")
+
+    async def _report(self, pod: Object, phase: str) -> None:
+        ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
+        where = PODS, pod["metadata"]["name"], pod["metadata"]["namespace"]
+        await self._client.patch(*where, {"status": {"phase": phase, "conditions": [ready]}}, subresource="status")
 
 
 def broken(stored: dict[str, dict[str, Any]]) -> Iterator[Broken]:

@@ -1,0 +1,1 @@
+"""The workloads profile: a control plane, and users of the API whose controllers take several steps for one promise."""

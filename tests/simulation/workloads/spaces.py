@@ -1,0 +1,57 @@
+"""Namespaces that end while others create objects in them: nothing is left in one that is gone, nor created after."""
+
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from protocols.kinds.table import CONFIGMAPS, NAMESPACES, SECRETS
+from protocols.kube.meta import name_of, terminating
+from protocols.kubeclient.client import ApiClient, ClientOptions
+from tests.simulation.model import Broken, Main
+from tests.simulation.workloads.flow import Written, created, listed, make_namespace, user
+
+PAUSE_S, OWNER_PAUSE_S = 0.15, 1.5
+SPACES, KEYS = 2, 20
+
+
+class Spaces:
+    name = "space-"
+    """With which the names of its namespaces begin."""
+
+    def users(self, options: ClientOptions) -> dict[str, Main]:
+        return {"spaces": user(options, self._own, OWNER_PAUSE_S), "settler": user(options, self._settle, PAUSE_S)}
+
+    async def _own(self, client: ApiClient, chance: random.Random) -> None:
+        ours = [each for each in await listed(client, NAMESPACES, "") if name_of(each).startswith(self.name)]
+        if len(ours) < SPACES or chance.random() < 0.3:
+            await make_namespace(client, f"{self.name}{chance.randrange(SPACES)}")
+        else:
+            await client.delete(NAMESPACES, name_of(chance.choice(ours)))
+
+    async def _settle(self, client: ApiClient, chance: random.Random) -> None:
+        resource, name = chance.choice((CONFIGMAPS, SECRETS)), f"o{chance.randrange(KEYS)}"
+        await created(client, resource, {}, name, f"{self.name}{chance.randrange(SPACES)}")
+
+    def check(self, commits: Sequence[Written]) -> Iterator[Broken]:
+        there: set[str] = set()
+        content: dict[str, set[str]] = defaultdict(set)
+        for each in commits:
+            if each.resource == "namespaces":
+                (there.add if each.obj else there.discard)(each.name)
+                if not each.obj and (left := content[each.name]):
+                    text = f"{each.name} at {each.revision} leaves {sorted(left)[:3]}"
+                    yield Broken("a namespace that is gone is empty", text)
+                if each.obj and terminating(each.obj) and each is _last(commits, each):
+                    yield Broken("converged", f"{each.name} is still to end: {each.obj.get('status')}")
+                continue
+            inside, key = content[each.namespace], f"{each.resource}/{each.name}"
+            (inside.add if each.obj else inside.discard)(key)
+            if each.obj and each.namespace not in there:
+                text = f"{key} at {each.revision} in {each.namespace}, which is not there"
+                yield Broken("a namespace that is gone is empty", text)
+
+
+def _last(commits: Sequence[Written], like: Written) -> Written:
+    return next(
+        each for each in reversed(commits) if (each.resource, each.name) == (like.resource, like.name)
+    )  # fmt: skip
