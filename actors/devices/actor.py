@@ -10,7 +10,6 @@ record of calls (`nodeplane calls`), which is in memory alone; it survives a plu
 
 import asyncio
 from contextlib import suppress
-from pathlib import Path
 
 from actors.devices.calls.log import CallLog
 from actors.devices.dra.manager import DraManager, DraOptions
@@ -35,11 +34,10 @@ from protocols.messages.devices import (
     ReleasePod,
     UnprepareClaims,
 )
+from protocols.process.proc import boot_id
 from protocols.wire.plugins import DEVICE_PLUGIN, DRA_PLUGIN
 
 MACHINE_POLL_S = 10.0
-
-BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Devices:
@@ -137,14 +135,6 @@ class Devices:
         await self._manager.plugins.close()
         with suppress(CheckpointNotWritten):  # it was logged; the next start reconciles
             await self._manager.committer.wait_written()
-
-
-def boot_id() -> str:
-    """Return the boot id of the machine, or "" if the kernel has none: then pods are not checked again after a boot."""
-    try:
-        return BOOT_ID.read_text().strip()
-    except OSError:
-        return ""
 
 
 def main(argv: list[str] | None = None) -> None:

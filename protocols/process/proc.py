@@ -1,4 +1,4 @@
-"""Other processes in /proc, by the fields of /proc/PID/stat.
+"""What the kernel says in /proc: processes by the fields of /proc/PID/stat, and the boot of the machine.
 
 A name may hold any bytes, brackets and blanks too: fields are counted behind its last bracket, and nothing is decoded.
 """
@@ -33,6 +33,15 @@ def stat_number(pid: int, field: int) -> int:
     """Return a field of a process; 0 if it is gone."""
     fields = stat_fields(pid)
     return int(fields[field]) if fields else 0
+
+
+def boot_id() -> str:
+    """Return the id of this boot of the machine, "" if the kernel has none: what an earlier one recorded has ended."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
 
 
 def cpu_s(fields: list[bytes]) -> float:

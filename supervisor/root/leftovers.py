@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.process.files import UNREADABLE, is_locked, read_state
+from protocols.process.proc import boot_id
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
@@ -59,7 +60,7 @@ def orphaned_containers(root: Path) -> int:
 
     A process that took the pid of a shim since the machine started counts as one.
     """
-    count, boot = 0, Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    count, boot = 0, boot_id()
     for started in root.glob("runtime/shims/*/started.json"):
         with suppress(OSError, *UNREADABLE):
             record = msgspec.json.decode(read_state(started), type=_Started)

@@ -9,6 +9,7 @@ from pathlib import Path
 from protocols.lifecycle.node.status import MachineInfo
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
+from protocols.process.proc import boot_id
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 NOWHERE = ("192.0.2.1", 9)
@@ -29,7 +30,7 @@ def read_machine(layout: Layout, node_ip: str) -> MachineInfo:
         kernel=platform.release(),
         os_image=_os_image(),
         machine_id=_text("/etc/machine-id"),
-        boot_id=_text("/proc/sys/kernel/random/boot_id"),
+        boot_id=boot_id(),
     )
 
 

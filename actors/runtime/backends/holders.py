@@ -10,12 +10,13 @@ from contextlib import suppress
 import msgspec
 
 from actors.runtime.backends.launcher import LauncherHandle
-from actors.runtime.backends.procfs import boot_id, kill_process
+from actors.runtime.backends.procfs import kill_process
 from actors.runtime.model.containers import Holder, Sandbox
 from actors.runtime.model.errors import InvalidRequest, LauncherGone, WrongState
 from actors.runtime.shim.system import start_ticks
 from actors.runtime.spec.sysctls import kernel_paths
 from actors.runtime.state.directory import StateDirectory
+from protocols.process.proc import boot_id
 
 DEADLINE_S = 20.0
 _PACKET = 64 * 1024

@@ -76,11 +76,6 @@ def _children(pid: int) -> list[int]:
     return pids
 
 
-def boot_id() -> str:
-    """Return the id of this boot of the machine: records of an earlier one have no processes."""
-    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-
-
 def kill_process(pid: int) -> None:
     """Send SIGKILL; a process that is gone is no error."""
     if pid > 0:
@@ -93,7 +88,7 @@ def kill_session(leader: int, ticks: int, boot: str) -> int:
 
     A session id is not reused while a member lives, so members without a leader belong to the old leader.
     """
-    if leader <= 0 or boot != boot_id() or start_ticks(leader) not in (0, ticks):
+    if leader <= 0 or boot != proc.boot_id() or start_ticks(leader) not in (0, ticks):
         return 0
     members = [pid for pid in proc.pids() if proc.stat_number(pid, proc.SESSION) == leader]
     for pid in members:

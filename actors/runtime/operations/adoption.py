@@ -6,7 +6,7 @@ import logging
 import msgspec
 from google.protobuf.message import DecodeError
 
-from actors.runtime.backends.procfs import boot_id, kill_process, kill_session
+from actors.runtime.backends.procfs import kill_process, kill_session
 from actors.runtime.backends.shim_connection import connect, read_exit, read_started
 from actors.runtime.model.containers import Container, ContainerRecord, ContainerState, Sandbox, SandboxRecord
 from actors.runtime.model.errors import NameReserved
@@ -14,6 +14,7 @@ from actors.runtime.model.pods import Reservations, container_key, sandbox_key
 from actors.runtime.operations.containers import Dependencies
 from actors.runtime.spec import command
 from protocols.lifecycle.errors import HollowInvalid
+from protocols.process.proc import boot_id
 from protocols.wire import cri_pb2 as pb
 
 _LOG = logging.getLogger("runtime")

@@ -8,7 +8,6 @@ import msgspec
 
 from actors.runtime.backends.hollow import HollowBackend
 from actors.runtime.backends.process_backend import ProcessBackend
-from actors.runtime.backends.procfs import boot_id
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.containers import (
     Container,
@@ -30,6 +29,7 @@ from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import wait_ended
 from protocols.process.beneath import LeadsOut, open_beneath, proc_path
+from protocols.process.proc import boot_id
 from protocols.wire import cri_pb2 as pb
 
 _NAMES = {number: name.removeprefix("SIGNAL_") for name, number in pb.Signal.items()}

@@ -8,13 +8,13 @@ import asyncio
 
 import msgspec
 
-from actors.runtime.backends.procfs import boot_id
 from actors.runtime.cgroups.pods import pod_group
 from actors.runtime.model.containers import Sandbox, SandboxRecord
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown
 from actors.runtime.model.pods import new_id, sandbox_key
 from actors.runtime.operations.containers import Containers, Dependencies
 from actors.runtime.spec.sysctls import check_sysctls, kernel_paths
+from protocols.process.proc import boot_id
 from protocols.wire import cri_pb2 as pb
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from actors.runtime.shim import channel, child, isolation, system
 from actors.runtime.shim.channel import RuntimeListener
 from actors.runtime.shim.streams import Pump, Streams
+from protocols.process.proc import boot_id
 
 RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; meanwhile the exit is retained in memory."""
@@ -90,7 +91,7 @@ class Shim:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
         try:
-            self._record_started(pid=0, started_at=0, ticks=0, boot=_boot())
+            self._record_started(pid=0, started_at=0, ticks=0, boot=boot_id())
             self._spec = child.parse(channel.read_record(channel.SPEC_FILE))
             pid, error = self._spawn_main()
         except OSError as failure:
@@ -292,8 +293,3 @@ def _code(status: int) -> int:
 def _stdio(descriptors: list[int], message: channel.Message) -> child.Stdio:
     stdin, stdout, stderr = descriptors
     return child.Stdio(stdin, stdout, stderr, terminal=message.get("terminal") is True)
-
-
-def _boot() -> str:
-    with open("/proc/sys/kernel/random/boot_id") as file:
-        return file.read().strip()

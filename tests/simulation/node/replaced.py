@@ -3,19 +3,18 @@
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
-from actors.devices import actor as devices_actor
 from actors.frontdoor.serving import listener as listener_module
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ListenerOptions, Peer
 from actors.podworker.node import machine as machine_module
 from actors.podworker.node.machine import instance_of
 from actors.runtime import actor as runtime_actor
-from actors.runtime.backends import procfs
 from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
 from protocols.kubeclient import kubeconfig
 from protocols.kubeclient.client import ClientOptions
 from protocols.lifecycle.node.status import MachineInfo
 from protocols.node import namespaces
+from protocols.process import proc
 from protocols.process.layout import Layout
 from protocols.process.sockets import prepare_socket
 from tests.simulation.world.patching import patch, substitute
@@ -30,8 +29,7 @@ TEMPORARY = ".new"
 
 def replace_machine(world: "World", sockets: "Sockets", access: ClientOptions | None) -> None:
     """Replace it for this world; `access` is that of drivers. Import what runs in it first."""
-    substitute(procfs.boot_id, lambda: BOOT)
-    substitute(devices_actor.boot_id, lambda: BOOT)
+    substitute(proc.boot_id, lambda: BOOT)
     substitute(hierarchy.find_hierarchy, lambda *_: None)
     substitute(namespaces.try_namespaces, lambda *_: False)
     substitute(machine_module.read_machine, _machine)

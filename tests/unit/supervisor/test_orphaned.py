@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from protocols.process.layout import layout
+from protocols.process.proc import boot_id
 from supervisor.base.errors import SupervisorError
 from supervisor.plane import orphaned, start
 from supervisor.report.console import FAILED, READY, WAITING
@@ -38,7 +39,7 @@ def test_report_of_a_slow_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_container_of_an_earlier_start_of_the_machine_is_no_orphan(tmp_path: Path) -> None:
     """Its shim's pid is another process now, and `nodeplane down` started a runtime to stop it."""
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    boot = boot_id()
     for number, of in enumerate((boot, "earlier")):
         shim = tmp_path / "runtime" / "shims" / str(number)
         shim.mkdir(parents=True)
