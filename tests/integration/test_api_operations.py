@@ -345,6 +345,17 @@ async def test_table_of_what_is_not_stored_is_not_acceptable(plane: Plane) -> No
         assert (code, status["reason"]) == (406, "NotAcceptable")
 
 
+async def test_review_with_a_selector_in_two_forms_is_invalid(plane: Plane) -> None:
+    term = {"key": "spec.nodeName", "operator": "In", "values": ["n1"]}
+    selector = {"rawSelector": "spec.nodeName=n2", "requirements": [term]}
+    review = {"spec": {"resourceAttributes": {"verb": "list", "resource": "pods", "fieldSelector": selector}}}
+    async with plane.client() as session:
+        path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+        code, status = await tried(session, "POST", path, review)
+        field = "spec.resourceAttributes.fieldSelector.rawSelector"
+        assert (code, status["details"]["causes"][0]["field"]) == (422, field)
+
+
 async def test_version_and_preferred_versions_are_those_served(plane: Plane) -> None:
     async with plane.client() as session:
         found = await ask(session, "GET", "/version")

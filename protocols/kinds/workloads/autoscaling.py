@@ -22,7 +22,7 @@ BEHAVIOR: dict[str, Object] = {
     "scaleUp": {"stabilizationWindowSeconds": 0, "selectPolicy": "Max", "policies": [PODS, PERCENT]},
     "scaleDown": {"selectPolicy": "Max", "policies": [PERCENT]},
 }
-"""What a `behavior` has in each direction where it says nothing else."""
+"""Defaults of a `behavior`, by direction."""
 POSITIVE = "must be greater than zero"
 
 

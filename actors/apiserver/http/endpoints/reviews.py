@@ -90,6 +90,8 @@ class Reviews:
         if isinstance(resource, dict) == isinstance(other, dict):
             detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             raise _invalid(request, "spec.resourceAttributes", resource, detail)
+        if isinstance(resource, dict):
+            _check_selectors(request, resource)
         wanted = _resource_attributes(resource) if isinstance(resource, dict) else _other_attributes(other or {})
         decision = self._authorizer.decide(user, wanted)
         if not decision.allowed:
@@ -127,6 +129,15 @@ def _user_info(user: User) -> Object:
         "extra": {key: list(values) for key, values in user.extra},
     }
     return {key: value for key, value in parts.items() if value}
+
+
+def _check_selectors(request: Request, asked: Object) -> None:
+    """Raise Invalid for a selector in two forms: an authorizer reads one of them."""
+    for field in ("fieldSelector", "labelSelector"):
+        raw = text(asked, field, "rawSelector")
+        if raw and items(asked, field, "requirements"):
+            path = f"spec.resourceAttributes.{field}.rawSelector"
+            raise _invalid(request, path, raw, "may not specified at the same time as requirements")
 
 
 def _resource_attributes(asked: Object) -> Attributes:
