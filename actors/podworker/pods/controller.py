@@ -219,6 +219,8 @@ class PodController:
             await asyncio.sleep(RETRY_S)
         self._published.begin(self._context.bus)
         present, ready = await self._live_pods()
+        known = self._manager.active()
+        self._static.hold_back(pod for pod in present if pod[0] not in known)
         left = await asyncio.to_thread(lambda: list(pods_with_directories(self._node.info)))
         self._manager.begin([*present, *left], ready)
         self._context.spawn(self._static.watch(), "manifests")

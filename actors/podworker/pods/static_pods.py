@@ -163,6 +163,20 @@ class StaticPods:
         self._apply(pods)
         return self._directory.listed
 
+    def hold_back(self, orphans: Iterable[tuple[str, str, str]]) -> None:
+        """Let pods wait for the former ones of their names that run still: an earlier process was to end them.
+
+        `orphans`: uid, namespace and name of pods in the runtime that the API does not have. Call it before the workers
+        start.
+        """
+        static = {full_name(pod): pod for pod in self._static.values()}
+        for uid, namespace, name in orphans:
+            pod = static.get(f"{namespace}/{name}")
+            if pod is not None and uid not in self._static:
+                self._former.setdefault(full_name(pod), set()).add(uid)
+                self._queued[full_name(pod)] = pod
+                self._pods.on_delete(pod)
+
     async def watch(self) -> None:
         changes = DirectoryChanges(CONTENTS)
         changes.watch([self._options.directory])

@@ -113,6 +113,21 @@ async def test_static_pods_file_removed_and_put_back_restarts_pod(tmp_path: Path
         assert mirrored(api.objects["default/web-n1"]) == uid
 
 
+async def test_static_pod_waits_for_the_former_one_that_an_earlier_process_was_to_end(tmp_path: Path) -> None:
+    """Both ran side by side, and the new one found its host ports taken."""
+    async with at_work(tmp_path) as (static, manager, api):
+        (tmp_path / "web").write_bytes(manifest())
+        await static.load()
+        (uid,) = manager.workers
+        manager.workers = {"old"}  # the orphan's: others have not begun
+        static.hold_back([("old", "default", "web-n1"), (uid, "default", "web-n1"), ("b", "default", "other")])
+        assert manager.log == [("add", uid, "Pending"), ("delete", uid)]
+        manager.workers = set()
+        static.on_finished("old")
+        assert manager.log[2:] == [("add", uid, "Pending")]
+        await until_true(lambda: "default/web-n1" in api.objects)
+
+
 async def test_static_pods_file_back_after_a_while_waits_for_end_of_former_pod(tmp_path: Path) -> None:
     async with at_work(tmp_path) as (static, manager, _):
         file = tmp_path / "web"
