@@ -26,8 +26,10 @@ NAME = frozenset(string.ascii_letters + string.digits + "-.:_")
 """Characters of names of objects."""
 MOST = 500
 """Objects of a list that are read for names."""
-LOG_LINES, LOG_BYTES = 5, 4096
-"""Limits for the end of a container's log."""
+LOG_LINES = 5
+"""Lines at the end of a container's log."""
+LOG_BYTES = LOG_LINES * (16 << 10)
+"""Limit for them: runtimes split longer lines, and of longer ends an API would leave out the last lines."""
 
 
 class DeviceManager(msgspec.Struct, frozen=True):

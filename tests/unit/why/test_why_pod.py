@@ -4,14 +4,18 @@ from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 
 from protocols.kube.times import time_or
+from protocols.recording.sources import LOGS
 from protocols.trace import Row
 from supervisor.trace.slow import slowest, start_of
 from supervisor.why.gather import pod as gather
+from supervisor.why.gather.replay import ReplaySources
+from supervisor.why.gather.sources import LOG_LINES
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis, PluginEvidence, PodEvidence
 from supervisor.why.pods.diagnose import diagnose_pod
@@ -395,3 +399,10 @@ async def test_newest_events_are_shown_of_more_than_a_page() -> None:
 
     sources: Any = SimpleNamespace(client=Api())
     assert (await gather.events_of(sources, "default", "involvedObject.uid=u"))[-1].message == "599"
+
+
+async def test_long_lines_leave_out_none_at_the_end_of_a_log() -> None:
+    pod: Any = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
+    lines = [f"{number} {'x' * 9000}" for number in range(9)]
+    sources: Any = ReplaySources(Mock(), 0, state={LOGS: {"ns/p/u/c": lines}})
+    assert (await sources.log(pod, "c", False)).splitlines() == lines[-LOG_LINES:]
