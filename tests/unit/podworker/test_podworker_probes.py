@@ -96,12 +96,15 @@ def test_defaults_and_where_a_url_leads() -> None:
 
 
 async def test_headers_of_an_http_probe_are_those_of_its_spec(tmp_path: Path) -> None:
-    """As kubelet's: a name may come twice, an empty Accept is left out, and nothing asks for compression."""
+    """As kubelet's: a name may come twice, an empty Accept is left out, and nothing asks for compression.
+
+    Headers of the answer may be long.
+    """
     seen: list[str] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         seen.extend((await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")[1:-2])
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nX-Policy: " + b"x" * 20_000 + b"\r\nContent-Length: 0\r\n\r\n")
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:

@@ -23,6 +23,8 @@ from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
 REDIRECTS = 10
+LONGEST_HEADER = 64 << 10
+"""Bytes of each of an answer's headers, of which there are at most 128; kubelet takes 10 MiB of all."""
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
 SERVING = b"\x08\x01"
 """HealthCheckResponse with status SERVING."""
@@ -112,8 +114,13 @@ async def fetch(source: views.HTTPGetAction, target: ProbeTarget, agent: str = P
     """
     url = http_url(source, target)
     connector = aiohttp.TCPConnector(ssl=False, force_close=True)
-    none = ("Accept", "Accept-Encoding")
-    async with aiohttp.ClientSession(connector=connector, auto_decompress=False, skip_auto_headers=none) as session:
+    async with aiohttp.ClientSession(
+        connector=connector,
+        auto_decompress=False,
+        skip_auto_headers=("Accept", "Accept-Encoding"),
+        max_line_size=LONGEST_HEADER,
+        max_field_size=LONGEST_HEADER,
+    ) as session:
         for _ in range(REDIRECTS):
             async with session.get(url, headers=http_headers(source, agent), allow_redirects=False) as answer:
                 body = (await answer.content.read(OUTPUT)).decode(errors="replace")
