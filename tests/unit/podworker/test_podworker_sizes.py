@@ -163,19 +163,19 @@ async def test_limit_that_the_node_has_not_allocated_is_neither_applied_nor_show
         assert scene.shown("a")["resources"]["limits"] == {"example.com/gpu": "0"}
 
 
-@pytest.mark.parametrize("given", ["pool", "mems"])
+@pytest.mark.parametrize("given", ["pool", "cpus", "mems"])
 async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path: Path, given: str) -> None:
     scene = Scene(tmp_path, pod(fixed()))
     if given == "pool":
         scene.fake.devices.pool = "0-3"
     else:
-        scene.fake.devices.grants = {"a": ContainerGrant({}, mems="0")}
+        scene.fake.devices.grants = {"a": ContainerGrant(cpus="0") if given == "cpus" else ContainerGrant(mems="0")}
     async with at_work(scene):
         await scene.running()
         resized(scene, fixed("2"))
         await scene.until(lambda: condition(scene, "PodResizePending"))
         shown = condition(scene, "PodResizePending")
-        manager = "CPU" if given == "pool" else "Memory"
+        manager = "Memory" if given == "mems" else "CPU"
         assert (shown["reason"], shown["message"]) == (
             "Infeasible",
             f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy",

@@ -49,10 +49,11 @@ class Resizing:
         return sizes.allocated, dict(sizes.actuated), sizes.conditions
 
     def _limits(self) -> resize.ResizeLimits:
-        pinned = any(grant.mems for grant in (self._state.grants or {}).values())
+        grants = (self._state.grants or {}).values()
+        cpus_pinned = bool(self._deps.devices.shared()) or any(grant.cpus for grant in grants)
         allocatable = (self._deps.local_node.node().get("status") or {}).get("allocatable") or {}
         capacity = self._room.capacity_for(self._state.spec.uid, allocatable)
-        return resize.ResizeLimits(capacity, bool(self._deps.devices.shared()), pinned)
+        return resize.ResizeLimits(capacity, cpus_pinned, memory_pinned=any(grant.mems for grant in grants))
 
     async def _change(self, change: resize.SizeChange) -> str:
         """Resize one container. Returns the error; empty on success, or if the container restarts for it."""
