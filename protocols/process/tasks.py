@@ -55,12 +55,17 @@ def awaited(work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Ta
     return asyncio.get_running_loop().create_task(work, name=name)
 
 
+ENDING = (signal.SIGTERM, signal.SIGINT)
+
+
 async def signalled() -> int:
-    """Wait for SIGTERM or SIGINT; return exit code 0."""
-    stopped = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    """Wait for SIGTERM or SIGINT; return exit code 0. A second signal ends the process at once."""
+    stopped, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in ENDING:
+        loop.add_signal_handler(number, stopped.set)
     await stopped.wait()
+    for number in ENDING:
+        loop.remove_signal_handler(number)
     return 0
 
 

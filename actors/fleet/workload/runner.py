@@ -27,7 +27,7 @@ from protocols.kinds.table import (
     SERVICEACCOUNTS,
     Resource,
 )
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
 from protocols.lifecycle.pods.hollow import DURATION
@@ -80,6 +80,8 @@ ACCOUNT_S, ACCOUNT_POLL_S = 10.0, 0.05
 """Longest wait for the service account of a namespace, and time between two looks."""
 CLEAN_S = 300.0
 """Deadline of the end of all pods after a scenario."""
+ANSWER_S = 10.0
+"""Time in which the API must answer before anything is deleted: each deletion has a deadline of its own."""
 GATEWAY_TIMEOUT = 504
 OWN = "fleet"
 """Name of this process in the figures."""
@@ -149,9 +151,19 @@ class ScenarioRunner:
         return tuple(phases)
 
     async def clean(self) -> None:
-        """Delete what the scenario made. The fleet goes on meanwhile, as pods end only when their node says so."""
+        """Delete what the scenario made. The fleet goes on meanwhile, as pods end only when their node says so.
+
+        Raises ApiAway if the API does not answer; then all of it stays.
+        """
         self._fleet.pods.on_status = lambda pod, status: None
         await self._tasks.close()
+        try:
+            await self._client.get(NAMESPACES, self._space, timeout=ANSWER_S)
+        except ApiAway as error:
+            self._say(f"what the scenario made stays, with namespace {self._space}: {error}")
+            raise
+        except ApiError:
+            pass  # it tells nothing of the rest
         for resource in self._cluster_objects():
             await self._deleted_or_said(resource, self._objects.cluster_name)
         try:

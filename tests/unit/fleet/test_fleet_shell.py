@@ -5,6 +5,7 @@ import copy
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from actors.fleet.workload.scenario import Scenario
 from protocols.dra import attacher
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NAMESPACES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, SERVICEACCOUNTS
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, labels_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.process.scripts import Seconds
@@ -343,6 +344,18 @@ async def test_scenario_fills_the_nodes_lets_pods_come_and_go_and_leaves_nothing
     assert 0 < steady.p50 <= steady.p99 < 5
     assert steady.cpu["fleet"] > 0
     assert not api.objects["pods"]
+
+
+async def test_scenario_whose_api_is_away_is_not_cleaned_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    api, said = Bound(), list[str]()
+    async with running(api, nodes=1) as fleet:
+        runner = ScenarioRunner(fleet, Scenario(profile="x", nodes=1), RunnerOptions(name="f"), said.append)
+        with monkeypatch.context() as patch:
+            patch.setattr(api, "get", AsyncMock(side_effect=away()))
+            with pytest.raises(ApiAway):
+                await runner.clean()
+    (line,) = said
+    assert line.startswith("what the scenario made stays, with namespace fleet-f-")
 
 
 async def test_pods_that_follow_each_other_are_never_more_than_asked_for() -> None:
