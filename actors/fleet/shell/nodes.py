@@ -219,10 +219,27 @@ class FleetNodes:
             self._queue.put_later((SLICES, node.name), min(due))
 
     async def _publish_pools(self) -> None:
-        for number, spec in enumerate(self._pools):
-            metadata = {"name": f"{self._fleet}-pools-{number}", "labels": {FLEET: self._fleet}}
-            if not await self._create({**RESOURCESLICES.type_meta, "metadata": metadata, "spec": spec}):
-                await self._client.patch(RESOURCESLICES, str(metadata["name"]), "", {"spec": spec})
+        """Publish the pools of the profile, in a new generation where an earlier run published others."""
+        begin = f"{self._fleet}-pools-"
+        mine = f"{FLEET}={self._fleet}"
+        found = await self._client.list(RESOURCESLICES, label_selector=mine, field_selector="spec.nodeName=")
+        there = {name_of(obj): obj for obj in found.get("items") or () if name_of(obj).startswith(begin)}
+        newest = max((obj["spec"]["pool"]["generation"] for obj in there.values()), default=0)
+        if {name: obj["spec"] for name, obj in there.items()} == self._pool_specs(begin, newest):
+            return
+        specs = self._pool_specs(begin, newest + 1)
+        for name, spec in specs.items():
+            metadata = {"name": name, "labels": {FLEET: self._fleet}}
+            obj = {**RESOURCESLICES.type_meta, **there.get(name, {"metadata": metadata}), "spec": spec}
+            await (self._client.update if name in there else self._client.create)(RESOURCESLICES, obj)
+        await asyncio.gather(*map(self._delete_slice, there.keys() - specs.keys()))
+
+    def _pool_specs(self, begin: str, generation: int) -> dict[str, Object]:
+        """Return the specs of the pools' slices by name."""
+        return {
+            f"{begin}{number}": {**spec, "pool": {**spec["pool"], "generation": generation}}
+            for number, spec in enumerate(self._pools)
+        }
 
     async def _delete_lost(self) -> None:
         """Delete the slices of drivers that the profile of an earlier run had, and this one has not."""

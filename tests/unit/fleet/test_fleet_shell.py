@@ -2,7 +2,7 @@
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, cast
 from unittest.mock import AsyncMock
@@ -34,10 +34,10 @@ UNAVAILABLE = ApiError(500, {"message": "no leader"})
 
 
 @asynccontextmanager
-async def running(api: MemoryApi, nodes: int = 2, **group: Any) -> AsyncIterator[Fleet]:
+async def running(api: MemoryApi, nodes: int = 2, pool: Mapping[str, Any] = POOL, **group: Any) -> AsyncIterator[Fleet]:
     """Run a fleet until the block ends, from the moment when its nodes are registered."""
     profile = msgspec.convert(
-        {"name": "test", "groups": [{**GROUP, "count": nodes, **group}], "pools": [POOL]}, Profile
+        {"name": "test", "groups": [{**GROUP, "count": nodes, **group}], "pools": [pool]}, Profile
     )
     options = FleetOptions(name="f", templates=tuple(expand(profile)), pools=tuple(pool_slices(profile)))
     fleet = Fleet(cast("ApiClient", api), options)
@@ -89,6 +89,26 @@ async def test_slices_of_a_driver_that_the_profile_lost_go() -> None:
     async with running(api):
         await until_true(lambda: "gpu-0-old.example.com-0" not in api.objects["resourceslices"])
     assert "mine" in api.objects["resourceslices"]
+
+
+def pool_slices_of(api: MemoryApi) -> dict[str, tuple[int, int]]:
+    """Return generation and devices of each slice of pools."""
+    found = {name: obj["spec"] for name, obj in api.objects["resourceslices"].items() if "-pools-" in name}
+    return {name: (spec["pool"]["generation"], len(spec["devices"])) for name, spec in found.items()}
+
+
+async def test_pool_of_another_profile_is_published_as_a_new_generation() -> None:
+    api = MemoryApi()
+    large = {**POOL, "slices": [{"allNodes": True, "devices": [{"name": "nic-{i}", "repeat": 200}]}]}
+    async with running(api, pool=large):
+        await until_true(lambda: pool_slices_of(api) == {"f-pools-0": (1, 128), "f-pools-1": (1, 72)})
+    for _ in range(2):  # the same profile again changes nothing
+        async with running(api):
+            await until_true(lambda: pool_slices_of(api) == {"f-pools-0": (2, 1)})
+    chosen = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]}
+    async with running(api, pool={**POOL, "slices": [{"nodeSelector": chosen, "devices": [{"name": "nic"}]}]}):
+        await until_true(lambda: "nodeSelector" in api.objects["resourceslices"]["f-pools-0"]["spec"])
+    assert "allNodes" not in api.objects["resourceslices"]["f-pools-0"]["spec"]
 
 
 async def test_pod_runs_and_goes_when_it_is_deleted() -> None:
