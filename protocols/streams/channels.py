@@ -6,6 +6,8 @@ the end of its input. The last thing a server sends is a Status on the error cha
 
 import msgspec
 
+from protocols.process.files import UNREADABLE
+
 STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 V5, V4 = "v5.channel.k8s.io", "v4.channel.k8s.io"
 CHANNEL_PROTOCOLS = (V5, V4)
@@ -26,7 +28,7 @@ def read_size(data: bytes) -> Size | None:
     """Return a terminal's size; None if the text is not one."""
     try:
         size = msgspec.json.decode(data, type=Size)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return None
     return size if 0 <= size.width < 65536 and 0 <= size.height < 65536 else None
 

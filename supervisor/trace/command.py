@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.kube.times import format_micro
+from protocols.process.files import UNREADABLE
 from protocols.recording.frames import RecordingInvalid
 from protocols.trace import Row
 from supervisor.base.errors import UsageError, until_interrupted
@@ -22,6 +23,8 @@ from supervisor.trace.recorded import trace_in
 HELP = "a pod's life: created, scheduled, admitted, started, died; works after the fact, also for deleted pods"
 MAX_FILE = 16 << 20
 """Bytes of a saved trace."""
+DEEPEST = 100
+"""Depth of its steps, by which they are indented."""
 EPILOG = "Each process retains its newest 4096 steps and loses them when it ends; see docs/explanation/trace.md."
 
 
@@ -127,14 +130,15 @@ def read_trace(path: Path) -> PodTrace:
         raise UsageError(f"{path} is longer than {MAX_FILE} bytes")
     try:
         saved = msgspec.json.decode(raw, type=JsonTrace)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise UsageError(f"{path} holds no trace of `nodeplane trace -o json`: {error}") from None
     return PodTrace(saved.pod, saved.uids, [_row(span) for span in saved.spans], saved.silent)
 
 
 def _row(span: JsonRow) -> Row:
     """Return the row of a saved span; a comparison needs no wall-clock time."""
-    return Row(span.name, span.actor, span.start_ns, span.duration_ns, span.depth, span.attributes, 0)
+    depth = min(max(0, span.depth), DEEPEST)
+    return Row(span.name, span.actor, span.start_ns, span.duration_ns, depth, span.attributes, 0)
 
 
 async def _follow(args: argparse.Namespace, name: str) -> None:

@@ -31,5 +31,6 @@ def test_sizes_and_exit_codes() -> None:
     assert read_size(b'{"Width":80,"Height":24}\n') == Size(80, 24)
     assert read_size(b'{"Width":-1}') is None
     assert read_size(b"\xff") is None
+    assert read_size(b'{"x":' + b"[" * 100_000) is None
     assert b'"Success"' in exit_status(0)
     assert b'"message":"3"' in exit_status(3)

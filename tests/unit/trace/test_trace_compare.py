@@ -101,6 +101,10 @@ def test_a_saved_trace_is_read_and_anything_else_is_a_usage_error(tmp_path: Path
     saved.write_text("{}")
     with pytest.raises(UsageError, match="holds no trace"):
         read_trace(saved)
+    for raw in (b'{"pod": ' + b"[" * 100_000, b'{"pod": "\xff"}'):
+        saved.write_bytes(raw)
+        with pytest.raises(UsageError, match="holds no trace"):
+            read_trace(saved)
     with pytest.raises(UsageError, match="cannot read"):
         read_trace(tmp_path / "none.json")
     with saved.open("wb") as file:
