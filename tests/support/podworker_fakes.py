@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeInfo
-from actors.podworker.pods.probes.metrics import ProbeMetrics
+from actors.podworker.model.probe_metrics import ProbeMetrics
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.kinds import views
 from protocols.kube.meta import Object

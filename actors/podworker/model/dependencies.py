@@ -6,6 +6,7 @@ from typing import Protocol
 
 import msgspec
 
+from actors.podworker.model.probe_metrics import ProbeMetrics
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
@@ -219,18 +220,6 @@ class LocalNode(Protocol):
         ...
 
 
-class ProbeObserver(Protocol):
-    """Counts results of probes."""
-
-    def observe(self, spec: PodSpec, container: str, kind: str, outcome: str) -> None:
-        """Count the result of a probe."""
-        ...
-
-    def forget(self, uid: str) -> None:
-        """Drop the counts of a pod whose probes have ended."""
-        ...
-
-
 class NodeFields(msgspec.Struct, frozen=True):
     """Node fields of the downward API."""
 
@@ -291,10 +280,10 @@ class Dependencies(msgspec.Struct, frozen=True):
     health: DeviceHealth
     node_info: NodeInfo
     local_node: LocalNode
+    probes: ProbeMetrics
     services: Callable[[], Iterable[views.Service]] = tuple
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""
-    probes: ProbeObserver | None = None
     recursive: Callable[[str], bool] = lambda runtime_class: False
     """Return True if pods of this RuntimeClass (empty: none) can have recursive read-only mounts."""
 

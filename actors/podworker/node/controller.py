@@ -12,7 +12,6 @@ from actors.podworker.node.machine import has_unified_cgroups, huge_page_sizes, 
 from actors.podworker.node.status_updater import NodeState, NodeStatusOptions, NodeStatusUpdater
 from protocols.actor import Context
 from protocols.bus import Op
-from protocols.kinds import views
 from protocols.kinds.table import NODES
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -22,7 +21,7 @@ from protocols.node.sysctls import allowlist
 
 
 class NodeController:
-    """Owns the tasks that report the node. `info` is what pods are given of it."""
+    """Owns the tasks that report the node. `info` is what pods are given of it, `updater` has the Node object."""
 
     def __init__(self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams) -> None:
         settings = context.settings
@@ -33,7 +32,7 @@ class NodeController:
         self._events = events
         self._streams = streams
         self._port = 0
-        self._updater = NodeStatusUpdater(
+        self.updater = NodeStatusUpdater(
             NodeStatusOptions(
                 name=self._name,
                 machine=machine,
@@ -45,7 +44,7 @@ class NodeController:
                 max_pods=settings.max_pods,
             )
         )
-        self._images = NodeImages(BusRuntime(context.bus).images, self._updater.wake)
+        self._images = NodeImages(BusRuntime(context.bus).images, self.updater.wake)
         self._slices = SliceCleaner(
             SliceCleanerOptions(node=self._name, client=client, connected=streams.connected_drivers)
         )
@@ -56,32 +55,16 @@ class NodeController:
         self._port = port
         spawn = self._context.spawn
         spawn(self._slices.run(), "slices")
-        spawn(self._updater.run(), "node")
-        spawn(self._updater.keep_lease(), "lease")
+        spawn(self.updater.run(), "node")
+        spawn(self.updater.keep_lease(), "lease")
         spawn(self._images.run(), "images")
-
-    def uid(self) -> str:
-        """Empty until the node is registered."""
-        return self._updater.uid()
-
-    def node(self) -> views.Node:
-        """Return the Node object as the API showed it last; before it is registered, as it will be."""
-        return self._updater.node()
-
-    def advertised(self) -> frozenset[str]:
-        """Return the extended resources of the node that other clients added, which no device plugin provides."""
-        return self._updater.advertised()
-
-    async def refresh(self) -> None:
-        """Read the Node object again. Raises NodeplaneError, OSError, TimeoutError."""
-        await self._updater.refresh()
 
     def event(self, kind: str, reason: str, message: str) -> None:
         about = {**NODES.type_meta, "metadata": {"name": self._name, "uid": self._name}}
         self._events.event(about, kind, reason, message)
 
     def _subscribe(self) -> None:
-        streams, wake = self._streams, self._updater.wake
+        streams, wake = self._streams, self.updater.wake
         streams.runtime_state.subscribe(self._on_change, wake)
         streams.pleg_state.subscribe(self._on_change, wake)
         streams.inventory.subscribe(self._on_change, wake)
@@ -91,7 +74,7 @@ class NodeController:
         streams.dra_drivers.subscribe(self._on_drivers, self._slices.wake)
 
     def _on_change(self, *change: object) -> None:
-        self._updater.wake()
+        self.updater.wake()
 
     def _on_drivers(self, *change: object) -> None:
         self._slices.wake()

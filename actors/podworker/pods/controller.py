@@ -7,17 +7,17 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
 
 from actors.podworker.clients.api import ApiObjects, ApiPods, ApiRecorder, KnownServices
 from actors.podworker.clients.bus import BusDevices, BusPleg, DeviceHealthClient, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.logs.rotation import LogRotator, RotationOptions
-from actors.podworker.model.dependencies import Dependencies, LocalNode, NodeInfo
+from actors.podworker.model.dependencies import Dependencies
+from actors.podworker.model.probe_metrics import ProbeMetrics
+from actors.podworker.node.controller import NodeController
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
-from actors.podworker.pods.probes.metrics import ProbeMetrics
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from actors.podworker.pods.status_manager import StatusManager
 from actors.podworker.pods.volumes.directories import pods_with_directories
@@ -41,20 +41,11 @@ RECONCILE_S = 60.0
 NO_GRANT = devices.ContainerGrant({})
 
 
-class PodsNode(LocalNode, Protocol):
-    """The node that pods run on, see node.controller."""
-
-    info: NodeInfo
-
-    def uid(self) -> str: ...
-    def event(self, kind: str, reason: str, message: str) -> None: ...
-
-
 class PodController:
     """Owns the tasks that run the pods."""
 
     def __init__(
-        self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams, node: PodsNode
+        self, context: Context, client: ApiClient, events: EventRecorder, streams: Streams, node: NodeController
     ) -> None:
         settings = context.settings
         self._context = context
@@ -122,7 +113,7 @@ class PodController:
             recorder=recorder,
             health=self._health,
             node_info=self._node.info,
-            local_node=self._node,
+            local_node=self._node.updater,
             services=self._services.items,
             network=self._streams.network_fault,
             recursive=self._streams.recursive_mounts,
@@ -143,7 +134,7 @@ class PodController:
             pods=self._published,
             api=api,
             table=mirrors,
-            node_uid=self._node.uid,
+            node_uid=self._node.updater.uid,
             on_fault=self._on_manifest_fault,
         )
 

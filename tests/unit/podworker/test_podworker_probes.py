@@ -11,8 +11,8 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
+from actors.podworker.model.probe_metrics import ProbeMetrics
 from actors.podworker.pods.probes.handlers import check, http_url
-from actors.podworker.pods.probes.metrics import ProbeMetrics
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kinds import views
 from protocols.kube.meta import Object

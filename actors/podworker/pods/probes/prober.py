@@ -103,8 +103,7 @@ class Prober:
 
     def _observe(self, probe: Probe, attempt: ProbeAttempt) -> None:
         state, options = self._states[probe.kind][1], self._options
-        if options.deps.probes is not None:
-            options.deps.probes.observe(options.spec(), options.container.name, probe.kind, attempt.outcome.value)
+        options.deps.probes.observe(options.spec(), options.container.name, probe.kind, attempt.outcome.value)
         self._record(probe, state, attempt)
         self._states[probe.kind] = (probe, observe(probe, state, attempt.outcome))
         before, self.verdict = self.verdict, self._judge()
@@ -170,8 +169,7 @@ class PodProbes:
     def close(self) -> None:
         for prober in self._probers.values():
             prober.close()
-        if self._deps.probes is not None:
-            self._deps.probes.forget(self._spec().uid)
+        self._deps.probes.forget(self._spec().uid)
         self._probers.clear()
 
     def _begin(self, container: ContainerSpec, run: ContainerStatus, status: PodStatus, known: frozenset[str]) -> None:
