@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import inspect
 
-from protocols.errors import NodeplaneError
+from protocols.errors import SettingsInvalid
 from protocols.process.files import read_input
 
 
-class ScriptInvalid(NodeplaneError, http=400, grpc="INVALID_ARGUMENT"):
+class ScriptInvalid(SettingsInvalid):
     """Raised before anything is played when a script cannot be read; the text names the place and the valid values."""
 
 
