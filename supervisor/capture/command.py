@@ -35,7 +35,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser("capture", help=HELP, epilog=EPILOG, allow_abbrev=False)
     add = parser.add_argument
     add("peer", metavar="RESOURCE|DRIVER", help="extended resource or driver, as in `nodeplane calls`")
-    add("-o", "--output", metavar="FILE", help="default: standard output")
+    add("-o", "--output", metavar="FILE", default="-", help="- = standard output, the default")
     add("--since", type=_seconds, metavar="S", help="begin with the registration in force S seconds ago (the first)")
     add("--replay", metavar="FILE", help="the calls of a recording instead (up --record), and its ResourceSlices")
     add("--node-name", metavar="NAME", help="its node (the first); beside a kubelet that of slices (the host's name)")
@@ -55,10 +55,10 @@ def run(args: argparse.Namespace) -> int:
     _check(args)
     capture = _beside(args) if args.kubelet else _in_recording(args) if args.replay else _on_plane(args)
     text = script_text(capture)
-    if args.output:
-        write_atomic(Path(args.output), text.encode())  # with mode 0600: it may hold secrets
-    else:
+    if args.output == "-":
         sys.stdout.write(text)
+    else:
+        write_atomic(Path(args.output), text.encode())  # with mode 0600: it may hold secrets
     if capture.omitted:
         print(f"nodeplane: {left_out(capture)}", file=sys.stderr)
     return 0

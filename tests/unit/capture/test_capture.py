@@ -9,8 +9,10 @@ import yaml
 from actors.simulator.plugin.script import PluginScript
 from protocols.messages.calls import CallRecord
 from protocols.process.scripts import parse_script
+from supervisor.capture import command
 from supervisor.capture.parts import NothingToCapture, script_text
 from supervisor.capture.script import MOST_FLOOD, captured
+from supervisor.cli.main import main
 
 RESOURCE = "example.com/gpu"
 BEGIN_NS = 1_700_000_000 * 10**9
@@ -43,6 +45,16 @@ def script_of(*records: CallRecord, since_ns: int = 0) -> dict[str, Any]:
     parse_script("captured.yaml", text.encode(), PluginScript)
     script: dict[str, Any] = yaml.safe_load(text)
     return script
+
+
+@pytest.mark.parametrize("flags", [(), ("-o", "-")])
+def test_script_is_printed_without_a_file(
+    flags: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`-o -` wrote a file called `-`."""
+    monkeypatch.setattr(command, "_on_plane", lambda args: captured(RESOURCE, registered(), 0))
+    assert main(["capture", RESOURCE, *flags]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["resource"] == RESOURCE
 
 
 def test_lists_are_played_as_their_differences() -> None:
