@@ -5,7 +5,7 @@ import asyncio
 import math
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from actors.fleet.shell.nodes import FLEET
 from actors.fleet.workload.figures import ScenarioFigures, table
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario, builtin_scenarios, find_scenario
+from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
 from protocols.kube.errors import ApiAway
 from protocols.kube.meta import name_of
@@ -124,8 +125,16 @@ async def record_profile(args: argparse.Namespace, layout: Layout) -> int:
         selector = args.selector
         nodes = await client.list(NODES, label_selector=selector, timeout=LIST_S)
         slices = await client.list(RESOURCESLICES, timeout=LIST_S)
-    print(profile_text(record(nodes.get("items") or [], slices.get("items") or [], args.anonymous)), end="")
+    profile = record(nodes.get("items") or [], _drained(slices.get("items") or []), args.anonymous)
+    print(profile_text(profile), end="")
     return 0
+
+
+def _drained(items: list[views.ResourceSlice]) -> Iterator[views.ResourceSlice]:
+    """Yield the items in order and forget each: there may be tens of thousands, and their reader copies them."""
+    items.reverse()
+    while items:
+        yield items.pop()
 
 
 async def delete_fleet(args: argparse.Namespace, layout: Layout) -> int:

@@ -18,7 +18,7 @@ NUMERIC = ("Gt", "Lt")
 
 
 def anonymized(
-    nodes: Sequence[views.Node], slices: Sequence[views.ResourceSlice]
+    nodes: Sequence[views.Node], slices: Iterable[views.ResourceSlice]
 ) -> tuple[list[views.Node], list[views.ResourceSlice]]:
     """Return copies without names and ids of the owner; the same names are replaced alike everywhere."""
     specs = sorted((obj["spec"] for obj in slices), key=_order)

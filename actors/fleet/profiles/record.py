@@ -66,7 +66,7 @@ class Pool(NamedTuple):
     specs: Sequence[views.ResourceSliceSpec]
 
 
-def record(nodes: Sequence[views.Node], slices: Sequence[views.ResourceSlice], anonymous: bool = False) -> Profile:
+def record(nodes: Sequence[views.Node], slices: Iterable[views.ResourceSlice], anonymous: bool = False) -> Profile:
     """Return a profile that expands to the same nodes under other names, and the same slices.
 
     With `anonymous`, names and ids that identify the owner are replaced (anonymize.py). Raises NotRecorded.
