@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
@@ -233,7 +234,8 @@ class Writer:
     def _commit(self, batch: list[PendingWrite]) -> BatchResult | StoreError:
         draft = Draft(self._index, self._leases)
         if self.quota.due:
-            self.quota.measured(upkeep.file_size(self._log)[1])
+            with suppress(StoreError):  # the next commit measures again
+                self.quota.measured(upkeep.file_size(self._log)[1])
         answers = [_evaluate(waiting.operation, draft, self.quota.exceeded) for waiting in batch]
         commit = draft.finish()
         try:

@@ -62,10 +62,13 @@ def defragment(log: ObjectLog) -> None:
 
 
 def file_size(log: ObjectLog) -> tuple[int, int]:
-    """Return the bytes of the file and those in use."""
-    pages, free, size = (
-        log.db.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "freelist_count", "page_size")
-    )
+    """Return the bytes of the file and those in use. Raises DiskFailed."""
+    try:
+        pages, free, size = (
+            log.db.execute(f"PRAGMA {n}").fetchone()[0] for n in ("page_count", "freelist_count", "page_size")
+        )
+    except sqlite3.Error as error:
+        raise disk_error(error) from None
     return pages * size, (pages - free) * size
 
 

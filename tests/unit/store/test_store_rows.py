@@ -6,7 +6,9 @@ import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from unittest.mock import Mock
 
+import msgspec
 import pytest
 
 from actors.store.engine.compactor import Compactor
@@ -15,7 +17,7 @@ from actors.store.file import file_check, rows, upkeep
 from actors.store.file.history import PastView, open_reader
 from actors.store.file.object_log import ObjectLog
 from actors.store.file.rows import DAMAGED
-from actors.store.model.errors import HistoryDamaged, StoreCorrupt
+from actors.store.model.errors import DiskFailed, HistoryDamaged, StoreCorrupt
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import Commit, KeyChange
 from protocols.etcd.types import KeyValue
@@ -174,3 +176,15 @@ async def test_sweep_of_a_page_that_cannot_be_read_is_reported_once_and_ends_not
     await cancel(task)
     await core.close()
     assert caplog.text.count("compaction failed, history grows error=etcdserver: the store's file cannot") == 1
+
+
+async def test_size_that_cannot_be_read_ends_no_write(tmp_path: Path) -> None:
+    """The store ended where its quota was due to be measured."""
+    unreadable = Mock(db=Mock(execute=Mock(side_effect=sqlite3.OperationalError("disk I/O error"))))
+    core = Core(msgspec.structs.replace(options(tmp_path), quota_bytes=1 << 30))
+    with pytest.raises(DiskFailed, match="disk I/O error"):
+        upkeep.file_size(unreadable)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upkeep, "file_size", Mock(side_effect=DiskFailed("disk I/O error")))
+        assert await core.writer.submit(lambda draft: draft.put(b"a", b"1", 0)) is not None
+    await core.close()
