@@ -47,5 +47,9 @@ class RuntimeClassUnknown(NodeplaneError, http=404, grpc="NOT_FOUND"):
     """Raised when a pod's RuntimeClass does not exist; its sandbox waits for it."""
 
 
+class HostnameTooLong(NodeplaneError, http=422, grpc="INVALID_ARGUMENT"):
+    """Raised when Linux has no room for the name of a pod with setHostnameAsFQDN; its sandbox is not created."""
+
+
 class VolumeNotReady(NodeplaneError, http=503, grpc="UNAVAILABLE"):
     """Raised when a volume of a pod cannot be set up yet; its containers wait with this message."""

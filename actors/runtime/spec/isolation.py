@@ -151,7 +151,7 @@ def asked_namespaces(pod: pb.PodSandboxConfig) -> set[str]:
 
 def _hostname(pod: pb.PodSandboxConfig) -> str:
     """Return the host name, cut to the kernel's limit."""
-    return (pod.hostname or pod.metadata.name)[:63].rstrip("-.")
+    return (pod.hostname or pod.metadata.name)[:64].rstrip("-.")
 
 
 def _needed(mounts: Sequence[pb.Mount]) -> list[pb.Mount]:

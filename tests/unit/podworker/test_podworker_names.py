@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from protocols.kinds import views
 from protocols.kube.meta import UNROUTED, Object
 from protocols.lifecycle.pods.types import read_pod
 from tests.support.podworker_fakes import container, pod
+from tests.support.podworker_scene import Scene, at_work
 
 API = Address("127.0.0.1", 6443)
 RESOLV = "# node\nsearch lab.example\nnameserver 192.0.2.53\noptions ndots:1 rotate\n"
@@ -100,6 +102,15 @@ def test_what_is_kept_of_a_service_and_of_the_apis_url() -> None:
 )
 def test_host_name(spec: Object, expected: str) -> None:
     assert hostname(read_pod(pod(**spec))) == expected
+
+
+async def test_qualified_name_that_is_too_long_for_linux_keeps_the_sandbox_from_being_created(tmp_path: Path) -> None:
+    names: Any = {"hostname": "h" * 50, "subdomain": "s", "setHostnameAsFQDN": True}
+    text = "is too long (64 characters is the max, 73 characters requested)"
+    async with at_work(Scene(tmp_path, pod(**names))) as scene:
+        await scene.until(lambda: "FailedCreatePodSandBox" in scene.fake.recorder.reasons())
+        assert scene.fake.recorder.events[-1][2].endswith(text)
+        assert scene.fake.runtime.count("run_sandbox") == 0
 
 
 def test_hosts_file_of_a_pod_with_an_address_is_kubelets() -> None:

@@ -58,6 +58,7 @@ def test_isolation_of_a_plain_pod_is_its_processes_and_name() -> None:
     assert (shared.processes, shared.pid_of) == (False, 7)
     node = parse(isolation_spec(config(pb.NODE), pod()))
     assert (node.processes, node.pid_of) == (False, 0)
+    assert parse(isolation_spec(config(), pod(hostname="h" * 65))).hostname == "h" * 64
     none = isolation_spec(config(), pod(annotations={isolation.ISOLATION: "none"}))
     assert parse(none) == NOTHING
 

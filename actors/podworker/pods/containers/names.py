@@ -7,13 +7,14 @@ Where it cannot be mounted (other users than root), pods that add nothing to it 
 from collections.abc import Iterable
 from pathlib import Path
 
+from actors.podworker.model.errors import HostnameTooLong
 from actors.podworker.pods.volumes.paths import pod_directory
 from protocols.kinds import views
 from protocols.lifecycle.pods.types import PodSpec
 from protocols.wire import cri_pb2
 
 CLUSTER_DOMAIN = "cluster.local"
-LONGEST = 63
+LONGEST, LONGEST_FQDN = 63, 64
 PLACE = "/etc/hosts"
 RESOLV = "/etc/resolv.conf"
 LOOPBACK = "127.0.0.1"
@@ -32,13 +33,20 @@ _HEAD = "\n# Entries added by HostAliases.\n"
 
 
 def hostname(spec: PodSpec) -> str:
-    """Return the sandbox's host name; empty for the node's."""
+    """Return the sandbox's host name; empty for the node's. Raises HostnameTooLong, with upstream's message."""
     pod = spec.raw.get("spec") or {}
     if pod.get("hostnameOverride"):
         return str(pod["hostnameOverride"])
     if spec.host_network:
         return ""
-    return qualified(spec) if pod.get("setHostnameAsFQDN") else short_name(spec)
+    if not pod.get("setHostnameAsFQDN"):
+        return short_name(spec)
+    if len(fqdn := qualified(spec)) > LONGEST_FQDN:
+        raise HostnameTooLong(
+            f"failed to construct FQDN from pod hostname and cluster domain, FQDN {fqdn} is too long ({LONGEST_FQDN} "
+            f"characters is the max, {len(fqdn)} characters requested)"
+        )
+    return fqdn
 
 
 def short_name(spec: PodSpec) -> str:

@@ -28,7 +28,7 @@ def pod_labels(spec: PodSpec) -> dict[str, str]:
 def sandbox_config(
     spec: PodSpec, attempt: int, logs: Path, resolv: str = "", embedded: bool = False
 ) -> "cri_pb2.PodSandboxConfig":
-    """Return the PodSandboxConfig.
+    """Return the PodSandboxConfig. Raises HostnameTooLong.
 
     `resolv`: the node's resolv.conf, if the pod extends it. `embedded`: the runtime makes the pod's cgroup itself.
     """

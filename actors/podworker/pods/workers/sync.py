@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from actors.podworker.model.dependencies import NodeFields
-from actors.podworker.model.errors import RuntimeClassUnknown, SyncFailed, VolumeNotReady
+from actors.podworker.model.errors import HostnameTooLong, RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, forbidden_sysctl, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
@@ -303,13 +303,13 @@ class PodSync:
             return None
         self._record_unenforced(plan)
         node_info = self._deps.node_info
-        config = sandbox_config(spec, plan.create_sandbox, node_info.logs, node_resolv(spec), node_info.embedded)
-        await asyncio.to_thread(self._make_log_directory, config.log_directory)
         try:
+            config = sandbox_config(spec, plan.create_sandbox, node_info.logs, node_resolv(spec), node_info.embedded)
+            await asyncio.to_thread(self._make_log_directory, config.log_directory)
             with span(spec.uid, "sandbox", attempt=plan.create_sandbox):
                 handler = await runtime_handler(self._deps.objects, spec)
                 sandbox_id = await self._deps.runtime.run_sandbox(config, handler)
-        except (BusError, RuntimeClassUnknown) as error:
+        except (BusError, RuntimeClassUnknown, HostnameTooLong) as error:
             text = f"Failed to create pod sandbox: {error}"
             self._deps.recorder.pod(spec, "Warning", "FailedCreatePodSandBox", text)
             if isinstance(error, (Unavailable, DeadlineExceeded)):
