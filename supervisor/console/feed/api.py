@@ -36,7 +36,9 @@ STATE_S = 1.0
 NUMA = ("numa", "numaNode")
 """Attributes (without their domain) that name a device's NUMA node."""
 MAX_EVENTS = 50
-LOG_LINES, LOG_BYTES = 100, 64 * 1024
+LOG_LINES = 100
+LOG_BYTES = LOG_LINES * (16 << 10)
+"""Runtimes split longer lines. With a lower limit an API leaves out the last lines, and those are shown first."""
 
 
 class Api:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -588,3 +589,16 @@ async def test_order_given_during_a_status_is_followed_by_another_status(monkeyp
     await asyncio.wait_for(again.wait(), 60.0)
     polling.cancel()
     await asyncio.wait([polling])
+
+
+async def test_log_is_asked_for_with_room_for_its_last_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, str] = {}
+
+    async def text(path: str, query: dict[str, str], limit: int) -> str:
+        asked.update(query)
+        return "log"
+
+    api = Api(layout("/r"), World())
+    monkeypatch.setattr(api, "_client", SimpleNamespace(text=text))
+    assert await api.log_of("ns", "p", "c") == "log"
+    assert int(asked["limitBytes"]) >= int(asked["tailLines"]) * 16 * 1024
