@@ -13,7 +13,7 @@ import grpc.aio
 
 from protocols.wire.methods import LIMITS
 
-COLUMNS, STATE, CONNECTED = 8, 5, "03"
+COLUMNS, STATE, CONNECTED = 8, 5, b"03"
 """Columns of a row of /proc/net/unix, the one of its state, and the state of a connected socket."""
 
 
@@ -47,6 +47,6 @@ class LinkedServer:
 
     def connections(self) -> int:
         """Return how many clients are connected, as the kernel says: each accepted socket has the server's path."""
-        path = str(self._hidden)
-        rows = (line.split(maxsplit=COLUMNS - 1) for line in Path("/proc/net/unix").read_text().splitlines())
+        path = os.fsencode(self._hidden)
+        rows = (line.split(maxsplit=COLUMNS - 1) for line in Path("/proc/net/unix").read_bytes().split(b"\n"))
         return sum(row[STATE] == CONNECTED for row in rows if len(row) == COLUMNS and row[-1] == path)

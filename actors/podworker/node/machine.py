@@ -83,6 +83,6 @@ def _os_image() -> str:
 
 def _text(path: str) -> str:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text(errors="replace").strip()
     except OSError:
         return ""

@@ -53,8 +53,8 @@ def find_hierarchy(root: Path, files: KernelFiles = KernelFiles()) -> Hierarchy 
     """Find a hierarchy to create groups in, named after the state directory `root`; None where there is none."""
     name = PREFIX + hashlib.sha256(os.fsencode(root)).hexdigest()[:8]
     try:
-        mounts = [line.split() for line in files.mounts.read_text().splitlines()]
-        membership = [line.split(":", 2) for line in files.membership.read_text().splitlines()]
+        mounts = [line.split(" ") for line in _lines(files.mounts)]
+        membership = [line.split(":", 2) for line in _lines(files.membership)]
     except OSError:
         return None
     own = {controller: path.lstrip("/") for _, listed, path in membership for controller in listed.split(",")}
@@ -68,6 +68,11 @@ def find_hierarchy(root: Path, files: KernelFiles = KernelFiles()) -> Hierarchy 
             if base is not None and (controller != CPUSET or seed(base, base.parent)):
                 bases[controller] = base
     return Hierarchy(False, bases) if bases else None
+
+
+def _lines(path: Path) -> list[str]:
+    """Return the lines of a file of the kernel; paths in them may be any bytes. Raises OSError."""
+    return [line for line in os.fsdecode(path.read_bytes()).split("\n") if line]
 
 
 def _legacy(mount: Path, own: str, name: str) -> Path | None:

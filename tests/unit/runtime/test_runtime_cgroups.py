@@ -1,5 +1,6 @@
 """Limits as files, and the search for a hierarchy, in directories that look like the kernel's."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def test_weights_span_the_range() -> None:
 
 
 def machine(tmp_path: Path, mounts: str, membership: str) -> KernelFiles:
-    (tmp_path / "mounts").write_text(mounts.replace("TOP", str(tmp_path)))
+    (tmp_path / "mounts").write_bytes(os.fsencode(mounts.replace("TOP", str(tmp_path))))
     (tmp_path / "membership").write_text(membership)
     return KernelFiles(tmp_path / "mounts", tmp_path / "membership")
 
@@ -89,7 +90,8 @@ def test_version_2_without_controllers_is_given_up_cleanly(tmp_path: Path) -> No
 
 
 def test_version_1_below_our_own_group_or_at_the_top(tmp_path: Path) -> None:
-    mounts = "cgroup TOP/memory cgroup rw,memory 0 0\ncgroup TOP/cpu cgroup rw,cpu,cpuacct 0 0\n"
+    odd = "/dev/sda /media/\udcfcber\u2028x ext4 rw 0 0\n"  # a path of the kernel may be any bytes
+    mounts = f"{odd}cgroup TOP/memory cgroup rw,memory 0 0\ncgroup TOP/cpu cgroup rw,cpu,cpuacct 0 0\n"
     (tmp_path / "memory" / "us").mkdir(parents=True)
     (tmp_path / "memory" / "us" / "cgroup.procs").write_text("")
     (tmp_path / "cpu").mkdir()
