@@ -53,7 +53,7 @@ DEVICE_STATES = ("healthy", "unhealthy", "unknown", "free", "held")
 
 
 class Syntax(NamedTuple):
-    """The words after a verb: a slot is a placeholder name, a tuple of allowed words, or `number`."""
+    """The words after a verb: a slot is a placeholder name, a tuple of allowed words, `number` or `count`."""
 
     slots: tuple[str | tuple[str, ...], ...]
     repeats: bool = False
@@ -64,14 +64,14 @@ SYNTAX = {
     "stop": Syntax(("ACTOR",), repeats=True),
     "continue": Syntax(("ACTOR",), repeats=True),
     "restart": Syntax(("ACTOR",)),
-    "scale": Syntax(("watcher", "number")),
+    "scale": Syntax(("watcher", "count")),
     "device": Syntax(("RESOURCE", "ID", HEALTH)),
     "runtime": Syntax((RUNTIME_FAULTS,)),
     "apply": Syntax(("FILE",)),
     "delete": Syntax(("pod", "NAME")),
     "wait": Syntax(("number",)),
     "join": Syntax(()),
-    "repeat": Syntax(("number",)),
+    "repeat": Syntax(("count",)),
     "end": Syntax(()),
 }
 SYNTAX_FOR_DRIVERS = {"device": Syntax(("DRIVER/POOL/DEVICE", (*HEALTH, "unknown")))}
@@ -157,8 +157,9 @@ class _Reader:
         enough = len(words) == len(form.slots) or (form.repeats and len(words) > len(form.slots))
         self._require(enough, step, f"it is followed by {' '.join(map(_shown, form.slots)) or 'nothing'}")
         for slot, word in zip(form.slots, words, strict=False):
-            if slot == "number":
-                self._number(word, step)
+            if slot in ("number", "count"):
+                whole = self._number(word, step).is_integer()
+                self._require(whole or slot == "number", step, f"{word} is no whole number")
             elif isinstance(slot, tuple) or slot.islower():
                 allowed = slot if isinstance(slot, tuple) else (slot,)
                 self._require(word in allowed, step, f"{word!r} is none of {', '.join(allowed)}")

@@ -58,6 +58,8 @@ def test_a_whole_script() -> None:
         ("restart store cri", "it is followed by ACTOR"),
         ("scale apiserver 2", "'apiserver' is none of watcher"),
         ("scale watcher many", "'many' is no number"),
+        ("scale watcher 1.5", "1.5 is no whole number"),
+        ("repeat 0.5\nwait 1\nend", "0.5 is no whole number"),
         ("wait -1", "-1 is not between 0 and 1000"),
         ("wait nan", "nan is not between"),
         ("device example.com/gpu gpu-0 broken", "'broken' is none of unhealthy, healthy, clear"),
