@@ -1,6 +1,7 @@
 """`nodeplane capture RESOURCE|DRIVER`: write the script that plays the recorded calls of a plugin or driver again."""
 
 import argparse
+import os
 import socket
 import sys
 import time
@@ -78,6 +79,14 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--since is for the record of a plane; --kubelet begins a new one")
     if args.kubelet and args.replay:
         raise UsageError("--replay reads a recording, --kubelet begins one; give one of them")
+    if args.output:
+        _check_output(Path(args.output))
+
+
+def _check_output(path: Path) -> None:
+    """Raise UsageError for a file that cannot be written, before anything is recorded for it."""
+    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+        raise UsageError(f"--output {path} cannot be written: give a file in a directory that can")
 
 
 def _seconds(text: str) -> int:

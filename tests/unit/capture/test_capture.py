@@ -1,5 +1,6 @@
 """The script that `nodeplane capture` makes of recorded calls; tests/integration/test_capture.py plays one."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -182,3 +183,12 @@ def test_floods_late_lists_and_old_registrations() -> None:
 def test_a_record_without_a_registration_and_its_list_is_an_error(records: list[CallRecord]) -> None:
     with pytest.raises(NothingToCapture, match="holds no registration"):
         captured(RESOURCE, records)
+
+
+@pytest.mark.parametrize("place", ["absent/script.yaml", "."])
+def test_output_that_cannot_be_written_is_found_before_the_recording(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    output = tmp_path / place
+    assert main(["capture", "example.com/gpu", "--kubelet", str(tmp_path), "-o", str(output)]) == 2
+    assert capsys.readouterr().err.startswith(f"nodeplane: --output {output} cannot be written")
