@@ -128,6 +128,22 @@ def read_input(name: Path | str) -> bytes:
         return _bounded(file, name)
 
 
+def write_output(path: Path, text: str) -> None:
+    """Replace a file that a user names, with mode 0600. Raises OSError.
+
+    What is there and is no file, such as /dev/null or a pipe, is written to: a rename would replace it.
+    """
+    if is_special(path):
+        path.write_text(text, "utf-8")
+    else:
+        write_atomic(path, text.encode())
+
+
+def is_special(path: Path) -> bool:
+    """Return True for a device, a pipe, or another place that is written to and not replaced."""
+    return path.exists() and not path.is_file()
+
+
 def _bounded(file: BinaryIO, name: Path | str) -> bytes:
     raw = file.read(LARGEST + 1)
     if len(raw) > LARGEST:

@@ -10,7 +10,7 @@ from pathlib import Path
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.messages.calls import CallRecord
-from protocols.process.files import write_atomic
+from protocols.process.files import is_special, write_output
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
 from protocols.recording.frames import RecordingInvalid
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
     if args.output == "-":
         sys.stdout.write(text)
     else:
-        write_atomic(Path(args.output), text.encode())  # with mode 0600: it may hold secrets
+        write_output(Path(args.output), text)  # with mode 0600: it may hold secrets
     if capture.omitted:
         print(f"nodeplane: {left_out(capture)}", file=sys.stderr)
     return 0
@@ -79,13 +79,13 @@ def _check(args: argparse.Namespace) -> None:
         raise UsageError("--since is for the record of a plane; --kubelet begins a new one")
     if args.kubelet and args.replay:
         raise UsageError("--replay reads a recording, --kubelet begins one; give one of them")
-    if args.output:
+    if args.output != "-":
         _check_output(Path(args.output))
 
 
 def _check_output(path: Path) -> None:
     """Raise UsageError for a file that cannot be written, before anything is recorded for it."""
-    if path.is_dir() or not os.access(path.absolute().parent, os.W_OK):
+    if path.is_dir() or not os.access(path if is_special(path) else path.absolute().parent, os.W_OK):
         raise UsageError(f"--output {path} cannot be written: give a file in a directory that can")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from protocols.kube.request_uri import uri_host
-from protocols.process.files import write_atomic
+from protocols.process.files import write_output
 from protocols.process.settings import Settings, load_settings
 from supervisor.base.errors import NotRunning, UsageError
 from supervisor.base.values import node_name
@@ -52,7 +52,7 @@ class ApiOfRoot:
         if output == "-":
             print(text, end="")
             return None
-        write_atomic(Path(output), text.encode(), 0o600)
+        write_output(Path(output), text)
         if only_here(self.server):
             warning = "only this machine reaches that address; for others start the plane with --bind-address"
             print(f"nodeplane: {warning}", file=sys.stderr)

@@ -36,6 +36,19 @@ def test_what_is_no_state_file_is_named(tmp_path: Path, how: str) -> None:
         files.read_state(path)
 
 
+def test_output_goes_to_a_device_and_replaces_a_file(tmp_path: Path) -> None:
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.write_output(pipe, "key")
+    assert os.read(reader, 10) == b"key"
+    os.close(reader)
+    assert pipe.is_fifo()
+    file.write_text("old")
+    files.write_output(file, "größe")
+    assert (file.read_bytes(), file.stat().st_mode & 0o777) == ("größe".encode(), 0o600)
+
+
 def test_the_new_content_or_the_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state"
     write_atomic(path, b"one", 0o640)
