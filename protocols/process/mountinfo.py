@@ -29,6 +29,15 @@ def mounts_of(process: str | os.PathLike[str] = "/proc/self") -> list[Mounted]:
     return [_parse(line.split(" ")) for line in lines if line]
 
 
+def mounts_below(directory: str | os.PathLike[str]) -> list[str]:
+    """Return the mount points below a directory, newest first. Raises OSError.
+
+    os.path.ismount does not see a directory bound within one file system.
+    """
+    prefix = f"{os.path.realpath(directory)}/"  # the kernel's paths have no links
+    return [mounted.point for mounted in reversed(mounts_of()) if mounted.point.startswith(prefix)]
+
+
 def _parse(fields: list[str]) -> Mounted:
     """Octal escapes stand for bytes: space, tab, newline, backslash."""
     return Mounted(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), fields[4]), frozenset(fields[5].split(",")))

@@ -1,6 +1,5 @@
 """The process of an actor between fork() and its main(): detach from the forkserver, log file, signals."""
 
-import ctypes
 import faulthandler
 import gc
 import importlib
@@ -11,25 +10,15 @@ import sys
 import traceback
 from typing import NoReturn
 
+from protocols.process import linux
 from supervisor.forkserver import wire
-
-PR_SET_PDEATHSIG = 1
-PR_SET_NAME = 15
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def die_with_parent(parent: int) -> None:
     """Get SIGKILL when `parent` dies; exit if it is dead already."""
-    if _libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    linux.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:  # it died before prctl()
         os._exit(1)
-
-
-def set_name(name: str) -> None:
-    """Set the name that `ps -o comm` and `top` show; 15 bytes."""
-    _libc.prctl(PR_SET_NAME, name.encode()[:15] + b"\0", 0, 0, 0)
 
 
 CRASHED = 70
@@ -68,7 +57,7 @@ def _detach(order: wire.Fork, inherited: tuple[int, ...]) -> None:
     for descriptor in inherited:
         os.close(descriptor)
     write_to(order.log)
-    set_name(f"np-{order.instance}")
+    linux.set_name(f"np-{order.instance}")
     # SIGABRT makes a hung actor dump its stack into the log; core files would fill the disk
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 

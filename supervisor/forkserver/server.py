@@ -18,6 +18,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NoReturn
 
+from protocols.process import linux
 from supervisor.forkserver import child, free_blocks, wire
 
 AUTHORITY_VARIABLES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
@@ -130,7 +131,7 @@ class _Forkserver:
 def main(argv: list[str]) -> NoReturn:
     descriptor, parent, modules = int(argv[0]), int(argv[1]), argv[2:]
     child.die_with_parent(parent)
-    child.set_name("np-forkserver")
+    linux.set_name("np-forkserver")
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.disable()  # no garbage here, and untouched pages stay shared; children enable it
     sock = socket.socket(fileno=descriptor)

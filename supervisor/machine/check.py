@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from protocols.node.namespaces import NAMESPACES
+from protocols.process.namespaces import NAMESPACES
 from supervisor.base.terminal import Table, print_json, show
 from supervisor.machine.facts import CONTROLLERS, MachineFacts, machine
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from protocols.errors import NodeplaneError
-from protocols.node.namespaces import NAMESPACES, has_sys_admin, try_namespaces
+from protocols.process.namespaces import NAMESPACES, has_sys_admin, try_namespaces
 from supervisor.base.options import PlaneOptions, default_root, layout_of
 from supervisor.root.directories import check_directory
 from supervisor.root.lock import supervisors

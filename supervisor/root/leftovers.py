@@ -4,7 +4,6 @@ A socket belongs to a process as long as that holds the lock file of the same na
 carry the epochs.
 """
 
-import ctypes
 import os
 import time
 from collections.abc import Iterable
@@ -13,12 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from protocols.process import linux
 from protocols.process.files import UNREADABLE, is_locked, read_state
+from protocols.process.mountinfo import mounts_below
 from protocols.process.proc import boot_id
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
-_MNT_DETACH = 2
 _PODS = "pods"
 
 
@@ -81,15 +81,6 @@ def unmount_below(root: Path) -> None:
     """Unmount the volumes in memory (emptyDir) below ROOT/pods, so that a root that is down can be removed."""
     if os.geteuid() != 0:
         return
-    libc = ctypes.CDLL(None)
-    with suppress(OSError):
-        for place in reversed(mounts_below(root / _PODS)):
-            libc.umount2(place, _MNT_DETACH)
-
-
-def mounts_below(directory: Path) -> list[bytes]:
-    """Return the mount points below a directory in the order of mounting. Raises OSError."""
-    prefix = os.fsencode(directory.resolve()) + b"/"  # the kernel's paths have no links
-    lines = Path("/proc/self/mounts").read_bytes().splitlines()
-    places = (line.split(b" ")[1].replace(b"\\040", b" ") for line in lines)  # the kernel writes spaces in octal
-    return [place for place in places if place.startswith(prefix)]
+    for place in mounts_below(root / _PODS):
+        with suppress(OSError):
+            linux.detach(place)

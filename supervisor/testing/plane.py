@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from protocols.process.layout import SYSTEM_CDI, Layout, layout
+from protocols.process.mountinfo import mounts_below
 from protocols.process.settings import load_settings
 from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.client.connection import Asking, ask
-from supervisor.root.leftovers import mounts_below, unmount_below
+from supervisor.root.leftovers import unmount_below
 
 PREFIX = "np"
 SHORT = "/tmp"

@@ -1,7 +1,6 @@
 """One run of a command beside a plane, and the end of all processes that it left behind."""
 
 import contextlib
-import ctypes
 import os
 import shutil
 import signal
@@ -13,10 +12,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 
+from protocols.process.linux import adopt_descendants
 from supervisor.testing.evidence import evidence
 from supervisor.testing.plane import SHORT, FlagsRejected, PlaneNotStarted, TestPlane
 
-PR_SET_CHILD_SUBREAPER = 36
 FORWARDED = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 FROM_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 """Signals that a terminal sends to the command as well."""
@@ -34,7 +33,7 @@ class Run:
         self._signal = 0
 
     def run(self) -> int:
-        adopt_orphans()
+        adopt_descendants()
         before = {number: signal.signal(number, self._forward) for number in FORWARDED}
         try:
             return self._run()
@@ -117,11 +116,6 @@ def _in_foreground() -> bool:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
         return False
-
-
-def adopt_orphans() -> None:
-    """Become the parent of processes below this one whose parent ends."""
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children() -> None:

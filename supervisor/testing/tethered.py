@@ -9,14 +9,14 @@ The signal is asked for here and not between fork and exec: code in a fork of a 
 gRPC is, may hang.
 """
 
-import ctypes
 import os
 import signal
 import sys
 from pathlib import Path
 from types import FrameType
 
-PR_SET_PDEATHSIG = 1
+from protocols.process.linux import die_with_parent
+
 ENDED = signal.SIGUSR1
 
 
@@ -24,7 +24,7 @@ def main() -> int:
     """Return the exit code of the command line."""
     parent, temporary = int(sys.argv[1]), sys.argv[2]
     signal.signal(ENDED, _interrupt)
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(ENDED), 0, 0, 0)
+    die_with_parent(ENDED)
     if os.getppid() != parent:  # it ended before the request
         return 0
     from supervisor.cli.main import main as run

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.kube.meta import Object
+from protocols.process.mountinfo import mounts_below
 from tests.support.exchanging import exchanging
 from tests.support.mistreat import hit, replaced
 from tests.support.plane import Plane, until
@@ -44,8 +44,8 @@ def pod(name: str, volume: Path, part: str, command: str, containers: int = 1) -
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"race": "yes"}}, "spec": spec}
 
 
-def bound(plane: Plane) -> list[Path]:
-    return mounts.below(plane.root / "pods")
+def bound(plane: Plane) -> list[str]:
+    return mounts_below(plane.root / "pods")
 
 
 def told(plane: Plane) -> list[str]:

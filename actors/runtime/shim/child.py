@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from actors.runtime.shim import isolation, system
 from actors.runtime.shim.isolation import NOTHING, Isolation
+from protocols.process import linux
 
 START_ERROR = 128
 _FIRST_OPEN = 3
@@ -85,7 +86,7 @@ def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], beside: int) -
         _limit(spec, beside)
         isolation.enter(spec.isolation, beside, spec.cwd)
         _enter(spec)
-        system.die_with_parent()  # after the change of user, which clears it
+        linux.die_with_parent(signal.SIGKILL)  # after the change of user, which clears it
         if _orphaned(report):
             os._exit(START_ERROR)
         if not argv:

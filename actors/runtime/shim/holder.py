@@ -10,6 +10,7 @@ import socket
 from typing import NoReturn
 
 from actors.runtime.shim import channel, system
+from protocols.process import linux
 
 CONNECTION = 3
 OOM_SCORE = -998
@@ -54,7 +55,7 @@ def _hold(request: channel.Message, connection: int) -> NoReturn:
     os.closerange(CONNECTION + 1, 4096)
     runtime = socket.socket(fileno=CONNECTION)
     try:
-        system.set_name("pause")
+        linux.set_name("pause")
         system.adjust_oom_score(OOM_SCORE)
         if request.get("ipc"):
             system.new_namespaces(["ipc"])

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from actors.runtime.shim import channel, holder, system
 from actors.runtime.shim.parent import Shim
+from protocols.process import linux
 
 CONTROL = 3
 """Descriptor of the socket to the runtime, in this process."""
@@ -100,8 +101,8 @@ def _detach(connection: int) -> None:
     os.closerange(CONTROL + 1, 4096)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    system.set_name("nodeplane-shim")
-    system.adopt_descendants()
+    linux.set_name("nodeplane-shim")
+    linux.adopt_descendants()
 
 
 def main(control: int) -> None:
@@ -111,8 +112,8 @@ def main(control: int) -> None:
     for number in range(CONTROL):
         os.dup2(null, number)
     os.closerange(CONTROL + 1, 4096)
-    system.set_name("nodeplane-launch")
-    system.adopt_descendants()
+    linux.set_name("nodeplane-launch")
+    linux.adopt_descendants()
     gc.disable()
     gc.freeze()
     with contextlib.suppress(KeyboardInterrupt):

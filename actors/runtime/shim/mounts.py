@@ -12,11 +12,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from actors.runtime.shim import system
+from protocols.process import linux
 from protocols.process.beneath import Walk, open_beneath, proc_path
+from protocols.process.linux import BIND, NODEV, NOEXEC, NOSUID, RECURSIVE, SLAVE
 from protocols.process.mountinfo import mounts_of
 
-NOSUID, NODEV, NOEXEC = 0x2, 0x4, 0x8
-_RDONLY, _REMOUNT, _BIND, _REC, _SLAVE = 0x1, 0x20, 0x1000, 0x4000, 0x80000
+_RDONLY, _REMOUNT = 0x1, 0x20
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
 """Flags of the source's file system that a remount must repeat: the kernel rejects a remount that drops them."""
 
@@ -53,7 +54,7 @@ class MissingDevice(NamedTuple):
 
 def stop_propagation() -> None:
     """Keep mounts of this namespace from the host. Raises RuntimeError."""
-    checked("mounts of its own", lambda: system.mount("", "/", _REC | _SLAVE))
+    checked("mounts of its own", lambda: linux.mount("", "/", RECURSIVE | SLAVE))
 
 
 def bind(mount: Mount, top: str = "") -> None:
@@ -63,7 +64,7 @@ def bind(mount: Mount, top: str = "") -> None:
             _bind_below(top, mount)
             return
         _make_target(mount.source, mount.target)
-        system.mount(mount.source, mount.target, _flags(mount))
+        linux.mount(mount.source, mount.target, _flags(mount))
         if mount.readonly:
             seal(mount.target, mount)
     except OSError as error:
@@ -72,7 +73,7 @@ def bind(mount: Mount, top: str = "") -> None:
 
 
 def _flags(mount: Mount) -> int:
-    return _BIND | (_REC if mount.propagated else 0)
+    return BIND | (RECURSIVE if mount.propagated else 0)
 
 
 def _bind_below(top: str, mount: Mount) -> None:
@@ -80,7 +81,7 @@ def _bind_below(top: str, mount: Mount) -> None:
     is_file = not stat.S_ISDIR(os.stat(mount.source).st_mode)
     target = opened(top, mount.target, Walk(in_root=True, make=0o755, file=is_file))
     try:
-        system.mount(mount.source, proc_path(target), _flags(mount))
+        linux.mount(mount.source, proc_path(target), _flags(mount))
     finally:
         os.close(target)
     if mount.readonly:
@@ -106,7 +107,7 @@ _PLAIN = Mount("", "", readonly=True)
 def seal(target: str, mount: Mount = _PLAIN) -> None:
     """Remount read-only; mounts below keep their flags unless `mount` is recursive. Raises OSError."""
     flags = os.statvfs(target).f_flag & _KEPT | (NOEXEC | NOSUID | NODEV if mount.noexec else 0)
-    system.mount("", target, _BIND | _REMOUNT | _RDONLY | flags)
+    linux.mount("", target, BIND | _REMOUNT | _RDONLY | flags)
     if mount.recursive:
         system.seal_recursively(target)
 
@@ -122,7 +123,7 @@ def seal_host(kept: Iterable[str]) -> None:
             continue
         flags = sum(flag for name, flag in _OPTIONS.items() if name in mounted.options)
         try:
-            system.mount("", mounted.point, _BIND | _REMOUNT | _RDONLY | flags)
+            linux.mount("", mounted.point, BIND | _REMOUNT | _RDONLY | flags)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR) or mounted.point == "/":
                 raise
@@ -131,7 +132,7 @@ def seal_host(kept: Iterable[str]) -> None:
 def seal_path(path: str) -> None:
     """Make a path of this root read-only for the container; a missing one is no error. Raises OSError."""
     with contextlib.suppress(FileNotFoundError):
-        system.mount(path, path, _BIND | _REC)
+        linux.mount(path, path, BIND | RECURSIVE)
         seal(path)
 
 
@@ -149,11 +150,11 @@ def mask(paths: tuple[str, ...]) -> None:
         if stat.S_ISLNK(kind):
             _mask_link(path)
         elif not stat.S_ISDIR(kind):
-            system.mount("/dev/null", path, _BIND)
+            linux.mount("/dev/null", path, BIND)
         elif empty:
-            system.mount(empty, path, _BIND)
+            linux.mount(empty, path, BIND)
         else:
-            system.mount("tmpfs", path, _RDONLY, "tmpfs", "size=0k")
+            linux.mount("tmpfs", path, _RDONLY, "tmpfs", "size=0k")
             empty = path
 
 
@@ -161,7 +162,7 @@ def _mask_link(path: str) -> None:
     """Mount on the link itself, which only its descriptor names: a path would be followed."""
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        system.mount("/dev/null", proc_path(link), _BIND)
+        linux.mount("/dev/null", proc_path(link), BIND)
     finally:
         os.close(link)
 
@@ -175,7 +176,7 @@ def mount_kind(top: str, path: str, kind: str, flags: int, options: str = "") ->
     """Mount a file system of the kernel at `path` below the future root, or below the current one. Raises OSError."""
     place = opened(top or "/", path, Walk(in_root=True, make=0o755 if top else None))
     try:
-        system.mount(kind, proc_path(place), flags, kind, options)
+        linux.mount(kind, proc_path(place), flags, kind, options)
     finally:
         os.close(place)
 
@@ -213,14 +214,14 @@ def make_nodes(nodes: tuple[MissingDevice, ...], scratch: str, top: str) -> None
     if not nodes:
         return
     os.makedirs(scratch, 0o700, exist_ok=True)
-    checked("a place for device nodes", lambda: system.mount("tmpfs", scratch, NOSUID | NOEXEC, "tmpfs", "mode=0700"))
+    checked("a place for device nodes", lambda: linux.mount("tmpfs", scratch, NOSUID | NOEXEC, "tmpfs", "mode=0700"))
     try:
         for number, node in enumerate(nodes):
             path = f"{scratch}/{number}"
             source = node.path if not _make_node(node, path) else path
             bind(Mount(source, node.path, readonly=False), top)
     finally:
-        checked("a place for device nodes", lambda: system.detach(scratch))
+        checked("a place for device nodes", lambda: linux.detach(scratch))
 
 
 def _make_node(node: MissingDevice, place: str) -> bool:

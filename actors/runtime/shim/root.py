@@ -10,9 +10,6 @@ from typing import NamedTuple
 
 from actors.runtime.shim import system
 from actors.runtime.shim.mounts import (
-    NODEV,
-    NOEXEC,
-    NOSUID,
     MissingDevice,
     Mount,
     bind,
@@ -21,7 +18,9 @@ from actors.runtime.shim.mounts import (
     mount_kind,
     opened,
 )
+from protocols.process import linux
 from protocols.process.beneath import Walk, proc_path
+from protocols.process.linux import NODEV, NOEXEC, NOSUID
 
 _SHARED = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
 DEVICES = (
@@ -58,7 +57,7 @@ def prepare_root(given: Root, privileged: bool) -> str:
         os.makedirs(f"{given.own}/{part}", 0o755, exist_ok=True)
     options = f"lowerdir={_quoted(given.image)},upperdir={_quoted(given.own)}/upper,workdir={_quoted(given.own)}/work"
     flags = 0 if privileged else NODEV
-    checked("the image's root (overlay)", lambda: system.mount("overlay", top, flags, "overlay", options))
+    checked("the image's root (overlay)", lambda: linux.mount("overlay", top, flags, "overlay", options))
     make_directory(top, "/proc")
     bind(Mount("/sys", "/sys", readonly=not privileged), top)
     if privileged:
@@ -80,9 +79,9 @@ def _own_devices(top: str) -> None:
         for name in ("pts", "shm", "mqueue"):
             os.mkdir(name, dir_fd=dev)
         terminals = "newinstance,ptmxmode=0666,mode=0620,gid=5"
-        system.mount("devpts", f"{proc_path(dev)}/pts", NOSUID | NOEXEC, "devpts", terminals)
+        linux.mount("devpts", f"{proc_path(dev)}/pts", NOSUID | NOEXEC, "devpts", terminals)
         with contextlib.suppress(OSError):  # a kernel without POSIX message queues
-            system.mount("mqueue", f"{proc_path(dev)}/mqueue", NOSUID | NODEV | NOEXEC, "mqueue")
+            linux.mount("mqueue", f"{proc_path(dev)}/mqueue", NOSUID | NODEV | NOEXEC, "mqueue")
     finally:
         os.close(dev)
     if os.path.isdir("/dev/shm"):

@@ -10,51 +10,29 @@ import signal
 import time
 from collections.abc import Callable, Iterable
 
+from protocols.process import linux
 from protocols.process.proc import PARENT, SESSION, STARTED, pids, stat_number
-
-_PR_SET_PDEATHSIG = 1
-_PR_SET_NAME = 15
-_PR_SET_CHILD_SUBREAPER = 36
-_PR_SET_NO_NEW_PRIVS = 38
 
 _PR_CAPBSET_DROP = 24
 
 NAMESPACES = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000}
 """Kinds of namespaces by their names in /proc/PID/ns, with the flags of unshare."""
-_MNT_DETACH = 2
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _MOUNT_ATTR_RDONLY = 1
 
 Call = Callable[[], None]
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
 KILL_ROUNDS_S = 10.0
 """Longest time to kill descendants that do not end (uninterruptible sleep, fork bomb) before the exit is recorded."""
-
-
-def _prctl(option: int, value: int = 1) -> None:
-    _check(_libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0))
-
-
-def mount(source: str, target: str, flags: int, kind: str = "", options: str = "") -> None:
-    """Mount a file system or a directory; empty texts are passed as NULL. Raises OSError."""
-    words = [os.fsencode(text) if text else None for text in (kind, options)]
-    _check(_libc.mount(os.fsencode(source), os.fsencode(target), words[0], ctypes.c_ulong(flags), words[1]))
-
-
-def detach(target: str) -> None:
-    """Unmount for everything that opens `target` later."""
-    _check(_libc.umount2(os.fsencode(target), _MNT_DETACH))
 
 
 def seal_recursively(target: str) -> None:
     """Make a mount and all mounts below it read-only. Raises OSError; ENOSYS before Linux 5.12."""
     attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
     size, number = ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_long(_SYS_MOUNT_SETATTR)
-    path = os.fsencode(target)
-    _check(_libc.syscall(number, _AT_FDCWD, path, ctypes.c_uint(_AT_RECURSIVE), ctypes.byref(attributes), size))
+    place = (_AT_FDCWD, os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE))
+    linux.check(linux.libc.syscall(number, *place, ctypes.byref(attributes), size))
 
 
 def recursive_seal_supported() -> bool:
@@ -68,17 +46,17 @@ def recursive_seal_supported() -> bool:
 
 def new_namespaces(kinds: Iterable[str]) -> None:
     """Unshare; a PID namespace is for later children of this process, of which the first has PID 1."""
-    _check(_libc.unshare(functools.reduce(operator.or_, (NAMESPACES[kind] for kind in kinds))))
+    linux.unshare(functools.reduce(operator.or_, (NAMESPACES[kind] for kind in kinds)))
 
 
 def enter_namespace(descriptor: int) -> None:
     """Join the namespace of a descriptor. Raises OSError."""
-    _check(_libc.setns(descriptor, 0))
+    linux.check(linux.libc.setns(descriptor, 0))
 
 
 def set_hostname(name: bytes) -> None:
     """Set the host name of the current UTS namespace. Raises OSError."""
-    _check(_libc.sethostname(name, ctypes.c_size_t(len(name))))
+    linux.check(linux.libc.sethostname(name, ctypes.c_size_t(len(name))))
 
 
 def pivot_root_here() -> None:
@@ -86,41 +64,19 @@ def pivot_root_here() -> None:
     number = {"x86_64": 155, "aarch64": 41, "riscv64": 41}.get(os.uname().machine)
     if number is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    _check(_libc.syscall(ctypes.c_long(number), b".", b"."))
-    _check(_libc.umount2(b".", _MNT_DETACH))
+    linux.check(linux.libc.syscall(ctypes.c_long(number), b".", b"."))
+    linux.detach(".")
 
 
 def drop_capability(number: int) -> None:
     """Remove a capability from the bounding set."""
     with contextlib.suppress(OSError):  # one this kernel does not know
-        _prctl(_PR_CAPBSET_DROP, number)
-
-
-def _check(result: int) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
-
-def die_with_parent() -> None:
-    """Ask the kernel for SIGKILL when the parent ends; the end of one before this call is not noticed."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def adopt_descendants() -> None:
-    """Become a subreaper: orphaned descendants become children of this process instead of init's."""
-    _prctl(_PR_SET_CHILD_SUBREAPER)
+        linux.prctl(_PR_CAPBSET_DROP, number)
 
 
 def no_new_privileges() -> None:
     """Give up rights that executing a file would grant, for all later processes."""
-    _prctl(_PR_SET_NO_NEW_PRIVS)
-
-
-def set_name(name: str) -> None:
-    """Set the name that `ps -o comm` shows, at most 15 bytes."""
-    buffer = ctypes.create_string_buffer(name.encode()[:15])
-    _prctl(_PR_SET_NAME, ctypes.addressof(buffer))
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS)
 
 
 def children() -> list[int]:

@@ -13,7 +13,7 @@ from actors.runtime.model.containers import DeviceNode, Image
 from actors.runtime.model.cri_messages import host_network
 from actors.runtime.model.errors import InvalidRequest
 from actors.runtime.shim.system import recursive_seal_supported
-from protocols.node.namespaces import has_sys_admin, try_namespaces
+from protocols.process.namespaces import has_sys_admin, try_namespaces
 from protocols.wire import cri_pb2 as pb
 
 VARIABLE = "NODEPLANE_MOUNT_"

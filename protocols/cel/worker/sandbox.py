@@ -10,11 +10,13 @@ import resource
 import signal
 import struct
 
+from protocols.process import linux
+
 MEMORY = 512 * 1024 * 1024
 """Bytes of address space beyond those of the fork."""
 CPU_S, WALL_S = 1.5, 4.0
 """CPU time and time of one question, after which the kernel ends the process."""
-_PDEATHSIG, _DUMPABLE, _NO_NEW_PRIVS, _SECCOMP, _FILTER = 1, 4, 38, 22, 2
+_DUMPABLE, _SECCOMP, _FILTER = 4, 22, 2
 _ALLOW, _DENY, _KILL = 0x7FFF0000, 0x00050000 | 1, 0x80000000
 """Actions of a seccomp filter; denied calls fail with EPERM."""
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
@@ -36,15 +38,14 @@ _DENIED = {
 
 In the order of their numbers in asm/unistd.h: socket to execve, kill and ptrace, rename to mount, *at, bpf, io_uring.
 """
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def enter(parent: int) -> None:
     """Give up all rights that evaluation does not need. Raises OSError if the kernel refuses."""
-    _prctl(_PDEATHSIG, int(signal.SIGKILL))
+    linux.die_with_parent(signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)
-    _prctl(_DUMPABLE, 0)
+    linux.prctl(_DUMPABLE, 0)
     with open("/proc/self/statm") as statm:
         used = int(statm.read().split()[0]) * resource.getpagesize()
     for limit, value in (
@@ -55,7 +56,7 @@ def enter(parent: int) -> None:
         (resource.RLIMIT_NOFILE, 0),
     ):
         resource.setrlimit(limit, (value, value))
-    _prctl(_NO_NEW_PRIVS, 1)
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS)
     _install(platform.machine())
 
 
@@ -75,7 +76,7 @@ def _install(machine: str) -> None:
         return
     code = _instructions(_ARCHITECTURES[machine], _DENIED[machine])
     program = _Program(len(code) // 8, code)
-    _prctl(_SECCOMP, _FILTER, ctypes.addressof(program))
+    linux.prctl(_SECCOMP, _FILTER, ctypes.addressof(program))
 
 
 def _instructions(architecture: int, denied: tuple[int, ...]) -> bytes:
@@ -85,9 +86,3 @@ def _instructions(architecture: int, denied: tuple[int, ...]) -> bytes:
     program += [(_EQUAL, len(denied) - at, 0, number) for at, number in enumerate(denied)]
     program += [(_RETURN, 0, 0, _ALLOW), (_RETURN, 0, 0, _DENY)]
     return b"".join(struct.pack("HBBI", *instruction) for instruction in program)
-
-
-def _prctl(option: int, value: int, more: int = 0) -> None:
-    if _libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl({option}): {os.strerror(number)}")

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import aclosing
 from pathlib import Path
 
+from protocols.process.linux import adopt_descendants
 from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.base.terminal import print_json, table
 from supervisor.cli.flags import layout_from
@@ -22,7 +23,7 @@ from supervisor.conform.runner import run_all
 from supervisor.conform.scripts import DRA, KINDS, PLUGIN, Behaviour, behaviours
 from supervisor.conform.verdict import FAIL, Listed, Result
 from supervisor.testing.plane import search_path
-from supervisor.testing.run import adopt_orphans, end_children
+from supervisor.testing.run import end_children
 
 TIMEOUT_S = 10.0
 KIND_HELP = "what COMMAND is (default plugin)"
@@ -158,7 +159,7 @@ def command_of(given: Sequence[str]) -> list[str]:
 
 def run(subject: JudgedProgram, args: argparse.Namespace, chosen: Sequence[Behaviour]) -> list[Result]:
     """Judge the behaviours."""
-    adopt_orphans()
+    adopt_descendants()
     try:
         with stage_of(subject) as stage:
             stage.break_with, stage.mend_with, stage.shows_with = args.break_with, args.mend_with, args.shows_with

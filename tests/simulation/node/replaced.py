@@ -13,8 +13,7 @@ from actors.runtime.cgroups import hierarchy
 from protocols.kubeclient import kubeconfig
 from protocols.kubeclient.client import ClientOptions
 from protocols.lifecycle.node.status import MachineInfo
-from protocols.node import namespaces
-from protocols.process import proc
+from protocols.process import namespaces, proc
 from protocols.process.layout import Layout
 from protocols.process.sockets import prepare_socket
 from tests.simulation.world.patching import patch, substitute

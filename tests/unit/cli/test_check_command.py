@@ -155,7 +155,7 @@ def test_check_command_prints_json_and_fails_for_a_root_that_cannot_be_used(caps
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
 def test_masked_proc_leaves_containers_without_isolation() -> None:
     """As in a container of Docker: the user may do all in namespaces, but no proc may show what a mask hides."""
-    code = "from protocols.node import namespaces as n; print(n.has_sys_admin(), n.try_namespaces())"
+    code = "from protocols.process import namespaces as n; print(n.has_sys_admin(), n.try_namespaces())"
     probe = shlex.join([sys.executable, "-c", code])
     inner = f"unshare --user --map-root-user --mount --pid --fork {probe}"
     words = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs none /proc/sys && {inner}"]

@@ -14,6 +14,7 @@ from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes import sub_path
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.process.beneath import MOST_DEPTH, PLAIN, LeadsOut, Walk, open_beneath, parent_beneath, proc_path
+from protocols.process.mountinfo import mounts_below
 from tests.support.exchanging import exchanging, tries
 
 TRIES = 300
@@ -161,7 +162,7 @@ def test_sub_path_exchanged_between_check_and_mount_shows_no_file_of_the_host(vo
                     sub_path.bind(wanted(volume, "d/made"))
         assert seen == {"mine"}
         assert os.listdir(volume.parent / "host") == ["file"]
-        assert len(mounts.below(volume.parent)) == 1, "each replaces the one before"
+        assert len(mounts_below(volume.parent)) == 1, "each replaces the one before"
     finally:
         assert mounts.detach_below(volume.parent) == []
 

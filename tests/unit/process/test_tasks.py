@@ -20,7 +20,7 @@ UNOWNED = {"create_task", "ensure_future", "run_in_executor", "run_coroutine_thr
 EXECUTORS = {"ThreadPoolExecutor", "ProcessPoolExecutor"}
 BLOCKING = {
     "actors/apiserver/api/request/workers.py": "each job has a future that its request awaits",
-    "protocols/node/namespaces.py": "its caller blocks until the thread has ended",
+    "protocols/process/namespaces.py": "its caller blocks until the thread has ended",
     "supervisor/testing/evidence.py": "its caller blocks until the threads have ended",
 }
 """Files with an executor of their own, and who hears of its failures."""

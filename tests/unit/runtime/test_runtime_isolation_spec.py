@@ -14,7 +14,7 @@ from actors.runtime.shim.isolation import NOTHING, parse
 from actors.runtime.spec import isolation, sysctls
 from actors.runtime.spec.isolation import Surroundings, isolation_spec
 from actors.runtime.spec.users import DEFAULT, NAMES, dropped
-from protocols.node import namespaces
+from protocols.process import linux
 from protocols.wire import cri_pb2 as pb
 
 BOX = Image("sha256:1", ("box:1",), "/images/1", 1, ImageConfig())
@@ -172,6 +172,6 @@ def test_root_whose_mounts_are_denied_has_no_namespaces(monkeypatch: pytest.Monk
     def denied(*_: object) -> None:
         raise PermissionError(1, "denied by a security module")
 
-    monkeypatch.setattr(namespaces, "_mount", denied)
+    monkeypatch.setattr(linux, "mount", denied)
     assert not isolation.namespaces_allowed.__wrapped__()
     assert os.readlink("/proc/self/ns/mnt") == before, "only a thread of the past left the host's"

@@ -18,6 +18,7 @@ from cryptography import x509
 from actors.apiserver.http.authentication.signing import load_keys
 from protocols.process.files import is_locked
 from protocols.process.layout import layout
+from protocols.process.mountinfo import mounts_below
 from supervisor.base.errors import AlreadyRunning, PortTaken
 from supervisor.base.options import PlaneOptions
 from supervisor.pki import certificates, issue
@@ -158,7 +159,7 @@ def test_lock_of_a_group_that_ends_meanwhile_is_held_by_the_next(root: Path, mon
 
 def test_mounts_below_a_link_to_a_root_are_found(root: Path) -> None:
     (root / "link").symlink_to("/dev")
-    assert leftovers.mounts_below(root / "link") == leftovers.mounts_below(Path("/dev")) != []
+    assert mounts_below(root / "link") == mounts_below(Path("/dev")) != []
 
 
 def test_leftovers_stale_sockets_are_removed(root: Path) -> None:

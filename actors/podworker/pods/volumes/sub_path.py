@@ -16,7 +16,9 @@ import msgspec
 from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.pods.volumes import bind_mounts as mounts
 from actors.podworker.pods.volumes.paths import pod_directory
+from protocols.process import linux
 from protocols.process.beneath import LeadsOut, Walk, open_beneath, proc_path
+from protocols.process.mountinfo import mounts_below
 
 FOLDER = "volume-subpaths"
 _NOT_ALLOWED = (errno.EPERM, errno.EACCES)
@@ -77,9 +79,9 @@ def _bound(request: SubPath, found: int) -> Path:
         return Path(os.readlink(proc_path(found)))
     request.place.parent.mkdir(parents=True, exist_ok=True)
     place = Path(os.path.realpath(request.place.parent)) / request.place.name
-    for former in mounts.below(place.parent):
-        if former == place:
-            mounts.detach(former)
+    for former in mounts_below(place.parent):
+        if former == str(place):
+            linux.detach(former)
     _make_place(place, stat.S_ISDIR(os.fstat(found).st_mode))
     try:
         mounts.bind(found, place, slave=not request.shared)

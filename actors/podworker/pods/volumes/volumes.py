@@ -9,12 +9,12 @@ does: the runtime mounts the volume read-only and could not create them there.
 """
 
 import asyncio
-import ctypes
 import logging
 import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -42,6 +42,7 @@ from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.lifecycle.pods.resources import milli
 from protocols.lifecycle.pods.types import PodSpec
+from protocols.process import linux
 from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
 from protocols.trace import span
 
@@ -99,7 +100,6 @@ MEMORY = "Memory"
 HOST_PATH_S = 10.0
 HOST_PATHS = HangingCalls("host path", most=64)
 """Checks of host paths: `stat` on a dead network file system never returns, and must not take the threads of others."""
-_NOSUID_NODEV = 0x2 | 0x4
 VERIFY_S = 1800.0
 """After so long the next sync compares the files with their sources, changed or not."""
 TOKEN_RENEWED, TOKEN_KEPT_S = 0.8, 86_400.0
@@ -161,12 +161,8 @@ def mount_tmpfs(path: Path, volume: views.Volume, spec: PodSpec, machine: int) -
     if os.geteuid() != 0 or os.path.ismount(path):
         return
     options = f"mode=0777,size={tmpfs_size(volume, spec, machine)}"
-    libc = ctypes.CDLL(None, use_errno=True)
-    place = os.fsencode(path)
-    if libc.mount(b"tmpfs", place, b"tmpfs", ctypes.c_ulong(_NOSUID_NODEV), options.encode()) != 0:
-        number = ctypes.get_errno()
-        if number not in (1, 13):  # root without CAP_SYS_ADMIN: like another user
-            raise OSError(number, os.strerror(number))
+    with suppress(PermissionError):  # root without CAP_SYS_ADMIN: like another user
+        linux.mount("tmpfs", path, linux.NOSUID | linux.NODEV, "tmpfs", options)
 
 
 def tmpfs_size(volume: views.Volume, spec: PodSpec, machine: int) -> int:

@@ -3,17 +3,15 @@
 A capability is not enough: security modules deny mounts to root, and a masked /proc forbids another proc beside it.
 """
 
-import ctypes
 import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from protocols.process import linux
+
 NAMESPACES = {"mnt": 0x00020000, "uts": 0x04000000, "pid": 0x20000000}
 """Namespaces of every isolated container by their names in /proc/PID/ns, with the flags of unshare(2)."""
 CAP_SYS_ADMIN = 21
-_NOSUID, _NODEV, _NOEXEC = 2, 4, 8
-_REC, _SLAVE = 0x4000, 1 << 19
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def has_sys_admin(proc: Path = Path("/proc")) -> bool:
@@ -37,18 +35,9 @@ def try_namespaces() -> str:
 
 def _try() -> str:
     try:
-        _check(_libc.unshare(sum(NAMESPACES.values())))
-        _mount(b"none", b"/", None, _REC | _SLAVE)
-        _mount(b"proc", b"/proc", b"proc", _NOSUID | _NODEV | _NOEXEC)
+        linux.unshare(sum(NAMESPACES.values()))
+        linux.mount("none", "/", linux.RECURSIVE | linux.SLAVE)
+        linux.mount("proc", "/proc", linux.NOSUID | linux.NODEV | linux.NOEXEC, "proc")
     except OSError as error:
         return os.strerror(error.errno or 0)
     return ""
-
-
-def _mount(source: bytes, target: bytes, kind: bytes | None, flags: int) -> None:
-    _check(_libc.mount(source, target, kind, ctypes.c_ulong(flags), None))
-
-
-def _check(code: int) -> None:
-    if code != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
