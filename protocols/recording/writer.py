@@ -161,7 +161,7 @@ class RecordingWriter:
             file.write(self._head)
             self._file.seek(begin)
             shutil.copyfileobj(self._file, file)
-            if file.tell() != len(self._head) + self.size - begin:
+            if part.stat().st_size != len(self._head) + self.size - begin:
                 raise OSError(28, os.strerror(28), str(part))
             os.replace(part, self._path)
         except OSError:

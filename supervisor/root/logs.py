@@ -90,9 +90,9 @@ class Tail:
             return []
         with self._path.open("rb") as file:
             file.seek(self._position)
-            data = self._rest + file.read(LIMIT)
-            self._position = file.tell()
-        *whole, self._rest = data.split(b"\n")
+            added = file.read(LIMIT)
+        self._position += len(added)
+        *whole, self._rest = (self._rest + added).split(b"\n")
         return [_shown(line.decode(errors="replace")) for line in whole]
 
 

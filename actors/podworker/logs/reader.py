@@ -215,10 +215,10 @@ class OpenLogFile:
             return End.WAIT  # renamed but not reopened: the writer still writes to the open file
         if self._file is None:
             return self._switch()
-        here = os.fstat(self._file.fileno())
-        if here.st_size > self._file.tell():
+        here, position = os.fstat(self._file.fileno()), self._file.tell()
+        if here.st_size > position:
             return End.MORE
-        if here.st_size < self._file.tell():
+        if here.st_size < position:
             self._file.seek(0)
             return End.ANOTHER
         return End.WAIT if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino) else self._switch()
