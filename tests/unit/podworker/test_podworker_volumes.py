@@ -16,6 +16,7 @@ from hypothesis import given, settings
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
+from actors.podworker.pods.environment.downward import field_value
 from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Ref, contents, env_refs, volume_refs
 from actors.podworker.pods.environment.variables import build_environment
 from actors.podworker.pods.volumes import atomic
@@ -122,6 +123,12 @@ async def test_binary_data_of_a_config_map_is_no_variable(tmp_path: Path) -> Non
     async with at_work(scene):
         await scene.running()
         assert {e.key: e.value for e in scene.fake.runtime.running("a")[0].config.envs} == {"A": b"1"}
+
+
+def test_annotations_are_quoted_as_go_quotes_them() -> None:
+    """Programs read the lines by strconv.Unquote."""
+    raw = pod(container("a"), metadata={"annotations": {"a": 'x"\\\n\x1b\x07\u200b\u00e9\U000e0001'}})
+    assert field_value("metadata.annotations", read_pod(raw), NODE) == r'''a="x\"\\\n\x1b\a\u200bé\U000e0001"'''
 
 
 def test_contents_and_references() -> None:

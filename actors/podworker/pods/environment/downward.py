@@ -8,6 +8,9 @@ from protocols.kinds import views
 from protocols.lifecycle.pods.resources import SIDES, Side, container_resources, milli
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 
+ESCAPES = {char: f"\\{letter}" for char, letter in zip('\\"\a\b\f\n\r\t\v', '\\"abfnrtv', strict=True)}
+"""By character; others that are not printable are written as numbers."""
+
 
 def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:
     """Return the value of a pod field. Raises ContainerConfigInvalid for an unsupported one."""
@@ -41,8 +44,16 @@ def _simple(spec: PodSpec, node: NodeFields) -> dict[str, str]:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
-    return '"' + escaped.replace("\t", "\\t") + '"'
+    """Return the text as Go's %q writes it, so that strconv.Unquote reads the file's lines."""
+    return (
+        '"' + "".join(ESCAPES.get(char) or (char if char.isprintable() else _coded(ord(char))) for char in text) + '"'
+    )
+
+
+def _coded(code: int) -> str:
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def resource_value(
