@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from aiohttp import WSMsgType, web
 
 from protocols.process.tasks import awaited, cancel, shared
+from protocols.serving.server_log import server_logger
 from supervisor.base.errors import PortTaken
 from supervisor.console.web.access import AccessVerdict, ConsoleAccess
 from supervisor.console.web.process import ConsoleProcess
@@ -87,7 +88,7 @@ class WebConsole:
         """Start to listen. Raises PortTaken."""
         app = web.Application(middlewares=[self._guard])
         app.add_routes([web.get("/", self._page), web.get("/ws", self._socket), web.get("/static/{name}", self._file)])
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=SHUTDOWN_S)
+        self._runner = web.AppRunner(app, access_log=None, logger=server_logger(), shutdown_timeout=SHUTDOWN_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, LOOPBACK, self._port)
         try:

@@ -191,6 +191,15 @@ async def test_closed_server_leaves_no_console_that_does_not_quit(
         os.kill(int(pid.read_text()), 0)
 
 
+async def test_request_that_is_no_http_is_not_reported(caplog: pytest.LogCaptureFixture) -> None:
+    async with serving() as (server, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", URL(server.url).port)
+        writer.write(b"\xee\x07 what\r\n\r\n")
+        assert b"400 Bad Request" in await reader.read()
+        writer.close()
+    assert not caplog.records
+
+
 async def test_port_in_use_is_named() -> None:
     async with serving() as (server, _):
         port = URL(server.url).port or 0

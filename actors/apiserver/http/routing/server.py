@@ -1,7 +1,6 @@
 """The listening side: TLS on loopback, one port shared by all processes, aiohttp's low-level server."""
 
 import asyncio
-import logging
 import resource
 import ssl
 from collections.abc import Callable
@@ -9,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 from aiohttp import web
-from aiohttp.http_exceptions import HttpProcessingError
 
 from actors.apiserver.http.connection.connection import Connections, give_back
 from actors.apiserver.http.routing.handler import Handler
 from protocols.errors import NodeplaneError
 from protocols.process.tls import Renewed, ServerContext, server_context, serving
 from protocols.serving.listener import Listener, ListenerOptions
+from protocols.serving.server_log import server_logger
 from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
 
 TRUST_SECONDS = 2.0
@@ -55,7 +54,7 @@ class Server:
             auto_decompress=False,
             max_line_size=LINE_LIMIT,
             max_field_size=HEADER_LIMIT,
-            logger=_logger(),
+            logger=server_logger(),
         )
         self._server = server
         self.reuse = give_back(server)
@@ -121,17 +120,6 @@ def allow_files() -> None:
     """Raise the soft limit of open files to the hard one: each connection is an open file."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-
-
-def _logger() -> logging.Logger:
-    """Logger of the HTTP server, silent: malformed requests get a response and must not fill the log."""
-    logger = logging.getLogger("aiohttp.server")
-    logger.addFilter(_ours)
-    return logger
-
-
-def _ours(record: logging.LogRecord) -> bool:
-    return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError))
 
 
 def tls_context(options: ServerOptions) -> ServerContext:
