@@ -29,6 +29,14 @@ STYLES = {
 
 
 CLEAR = "\x1b[H\x1b[2J"
+
+
+def clear() -> None:
+    """Clear the terminal, before what is shown again; a pipe gets one after the other."""
+    if sys.stdout.isatty():
+        print(CLEAR, end="")
+
+
 MIN_CLIPPED = 8
 WIDEST = 200
 """Characters of the longest cell of a plain table to which the others of its column are padded."""

@@ -9,7 +9,7 @@ from protocols.errors import NodeplaneError
 from protocols.messages.supervisor import ROOT_NAME, ActorStatus, FollowedStream, Heartbeat, PlaneStatus
 from protocols.process.texts import printable
 from supervisor.base.errors import NotRunning, UsageError, until_interrupted
-from supervisor.base.terminal import CLEAR, Table, duration, print_json, show
+from supervisor.base.terminal import Table, clear, duration, print_json, show
 from supervisor.base.values import at_least
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask, check_access
@@ -63,7 +63,8 @@ def _print_status(args: argparse.Namespace) -> None:
     if args.output == "json":
         print_json(plane)
     else:
-        _clear(args)
+        if args.watch:
+            clear()
         wide = args.output == "wide"
         show(*sections(plane, wide=wide, streams=wide or args.streams))
 
@@ -73,13 +74,8 @@ def _refresh(args: argparse.Namespace) -> None:
     try:
         _print_status(args)
     except NodeplaneError as error:
-        _clear(args)
+        clear()
         print(f"nodeplane: {printable(str(error))}", file=sys.stderr)
-
-
-def _clear(args: argparse.Namespace) -> None:
-    if args.watch and sys.stdout.isatty():
-        print(CLEAR, end="")
 
 
 def sections(plane: PlaneStatus, *, wide: bool = False, streams: bool = False) -> list[Table | str]:

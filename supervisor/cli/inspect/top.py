@@ -11,7 +11,7 @@ from protocols.messages.cri import CriCall, CriReply
 from protocols.messages.supervisor import PlaneStatus
 from protocols.process.proc import PARENT, stat_number
 from supervisor.base.errors import until_interrupted
-from supervisor.base.terminal import CLEAR, Table, show
+from supervisor.base.terminal import Table, clear, show
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import Asking, ask
 from supervisor.tree.states import usage_of
@@ -40,7 +40,7 @@ def _top(args: argparse.Namespace) -> int:
 def _watch(args: argparse.Namespace) -> None:
     while True:
         measured = _measured(args)
-        print(CLEAR, end="")
+        clear()
         show(measured)
 
 

@@ -1,5 +1,6 @@
 """The command line before it talks to anybody."""
 
+import argparse
 import errno
 import importlib
 import os
@@ -19,7 +20,7 @@ from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from supervisor.__main__ import _slot
 from supervisor.base.errors import ForeignPackage, UsageError, check_packages
 from supervisor.base.options import default_root
-from supervisor.base.terminal import duration
+from supervisor.base.terminal import Table, duration
 from supervisor.cli.commands import COMMANDS, parser_of
 from supervisor.cli.flags import layout_from
 from supervisor.cli.inspect import status, top
@@ -243,6 +244,14 @@ def test_top_reads_proc() -> None:
     assert cpu_seconds(os.getpid()) > 0
     assert pss_mib(os.getpid()) > 1
     assert cpu_seconds(2**30) == 0
+
+
+def test_top_watch_in_a_pipe_is_plain_text(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = iter([Table(("ACTOR",), [("store",)])])
+    monkeypatch.setattr(top, "_measured", lambda args: next(samples))
+    with pytest.raises(StopIteration):
+        top._watch(argparse.Namespace())
+    assert capsys.readouterr().out == "ACTOR\nstore\n"
 
 
 def test_duration_is_shown_short() -> None:
