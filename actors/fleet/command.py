@@ -22,7 +22,7 @@ from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario, builtin_scenarios, find_scenario
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
-from protocols.kube.errors import ApiAway
+from protocols.kube.errors import ApiAway, suppress_status
 from protocols.kube.meta import name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
@@ -145,17 +145,26 @@ async def delete_fleet(args: argparse.Namespace, layout: Layout) -> int:
     return 0
 
 
+DELETERS = 32
+"""Deletions at once: the deadline of each begins with it, and a fleet may have sixty thousand."""
+
+
 async def _delete(client: ApiClient, name: str) -> int:
     """Delete the objects of a fleet; return the number of its nodes. Pods on them are the garbage collector's."""
     mine = f"{FLEET}={name}"
     nodes = (await client.list(NODES, label_selector=mine, timeout=LIST_S)).get("items") or []
     slices = (await client.list(RESOURCESLICES, label_selector=mine, timeout=LIST_S)).get("items") or []
-    work = [client.delete(RESOURCESLICES, name_of(obj)) for obj in slices]
-    work += [client.delete(NODES, name_of(obj)) for obj in nodes]
-    work += [client.delete(LEASES, name_of(obj), NAMESPACE) for obj in nodes]
-    for answer in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(answer, BaseException) and getattr(answer, "code", 0) != 404:
-            raise answer
+    targets = [(RESOURCESLICES, name_of(obj), "") for obj in slices]
+    targets += [(NODES, name_of(obj), "") for obj in nodes]
+    targets += [(LEASES, name_of(obj), NAMESPACE) for obj in nodes]
+    left = iter(targets)
+
+    async def delete_some() -> None:
+        for resource, name, namespace in left:
+            with suppress_status(404):
+                await client.delete(resource, name, namespace)
+
+    await asyncio.gather(*(delete_some() for _ in range(DELETERS)))
     return len(nodes)
 
 

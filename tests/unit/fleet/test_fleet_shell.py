@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock
 import msgspec
 import pytest
 
+from actors.fleet import command
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.shell.fleet import Fleet, FleetOptions
@@ -465,3 +466,27 @@ async def test_nodes_attach_devices_that_work_once_they_and_their_driver_are_the
         nodes["gpu-1"].silent = False
         nodes["gpu-2"].devices.connect_driver(DRIVER, True, 0)
         await until_true(lambda: reported(api, "silent") == reported(api, "gone") == ["x/attached"])
+
+
+class Counting(MemoryApi):
+    """Counts the deletions that are under way."""
+
+    now = most = 0
+
+    async def delete(self, *words: Any, **options: Any) -> Object:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        try:
+            return await super().delete(*words, **options)
+        finally:
+            self.now -= 1
+
+
+async def test_deletions_of_a_fleet_are_made_some_at_once() -> None:
+    """The deadline of a deletion begins with it: those that waited for sixty thousand others failed."""
+    api = Counting()
+    for number in range(2 * command.DELETERS):
+        api.put(NODES, {"metadata": {"name": f"n-{number}", "labels": {"nodeplane.dev/fleet": "f"}}})
+    assert await command._delete(cast("ApiClient", api), "f") == 2 * command.DELETERS
+    assert not api.objects["nodes"]
+    assert 1 < api.most <= command.DELETERS
