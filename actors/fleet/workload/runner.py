@@ -163,7 +163,7 @@ class ScenarioRunner:
             self._say(f"what the scenario made stays, with namespace {self._space}: {error}")
             raise
         except ApiError:
-            pass  # it tells nothing of the rest
+            pass  # it answers
         for resource in self._cluster_objects():
             await self._deleted_or_said(resource, self._objects.cluster_name)
         try:
