@@ -116,25 +116,15 @@ def _run_driver(args: argparse.Namespace, layout: Layout) -> int:
     if len(script.driver) > MAX_NAME_LENGTH or not _DRIVER_NAME.fullmatch(script.driver):
         raise SettingsInvalid(f"--driver {script.driver!r} is not a DNS name, such as gpu.example.com")
     options = DriverOptions(
-        driver=script.driver,
-        devices=script.count,
-        listed=script.listed,
-        shared_counters=tuple(script.shared_counters),
-        versions=script.versions,
-        node_health=script.node_health,
+        script=script,
         node=args.node_name or _node_name(layout),
         kubelet=layout.kubelet,
         cdi=Path(args.cdi_dir).absolute() if args.cdi_dir else layout.cdi,
         kubeconfig=_kubeconfig(args, layout),
-        numa=script.numa,
-        partitions=script.partitions,
-        shared=script.shared,
-        attach=script.attach,
         health_file=args.health_file.absolute() if args.health_file else None,
-        health_timeout=script.health_timeout,
         instance=instance_name(),
     )
-    return asyncio.run(run_driver(options, script, _print))
+    return asyncio.run(run_driver(options, _print))
 
 
 def _kubeconfig(args: argparse.Namespace, layout: Layout) -> Path | None:

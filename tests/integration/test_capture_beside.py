@@ -12,7 +12,7 @@ import pytest
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard
 from actors.simulator.driver.options import DriverOptions
-from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DriverStep
+from actors.simulator.driver.script import ClaimAnswer, ClaimFault, DriverScript, DriverStep
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
 from protocols.bus import BusError
@@ -136,7 +136,8 @@ async def test_driver_beside_a_kubelet_gives_its_faults_for_claims_health_and_re
         served = lab.root / "served"
         fault = ClaimFault(delay=Seconds(2 * DELAY_S), claims={"b": ClaimAnswer(error="out of luck")})
         faults = Faults({"NodePrepareResources": fault})
-        options = DriverOptions(GPU, 1, "n1", served, lab.root / "cdi", Path("/none"), versions=VERSIONS)
+        given = DriverScript(driver=GPU, versions=VERSIONS)
+        options = DriverOptions(given, "n1", served, lab.root / "cdi", Path("/none"))
         board = HealthBoard(options.all_devices())
         async with beside(lab.root, served) as recording:
             server = DriverServer(options, Claims(options, Api()), board, faults, print)  # type: ignore[arg-type]  # answers all

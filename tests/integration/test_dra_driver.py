@@ -71,10 +71,14 @@ def allocated(uid: str, device: str) -> dict[str, Any]:
     return {"metadata": {"uid": uid}, "status": {"allocation": {"devices": {"results": [result]}}}}
 
 
+def driver_options(lab: DraLab, **given: Any) -> DriverOptions:
+    return DriverOptions(DriverScript(driver=GPU, **given), "n1", lab.root, lab.root / "cdi", Path("/none"))
+
+
 async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
     async with running_lab() as lab:
         script, said, api = parse_script("s", SCRIPT, DriverScript), list[str](), Api()
-        options = DriverOptions(GPU, 2, "n1", lab.root, lab.root / "cdi", Path("/none"), health_timeout=1)
+        options = driver_options(lab, devices=2, health_timeout=1)
         board = HealthBoard(options.all_devices())
         faults = Faults({str(method): fault for method, fault in script.calls.items()})
         server = DriverServer(options, Claims(options, api), board, faults, said.append)  # type: ignore[arg-type]  # the dictionary
@@ -108,7 +112,7 @@ async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
 
 async def test_a_driver_that_dies_in_a_call_serves_again_when_its_fault_says_so() -> None:
     async with running_lab() as lab:
-        options, api = DriverOptions(GPU, 1, "n1", lab.root, lab.root / "cdi", Path("/none")), Api()
+        options, api = driver_options(lab), Api()
         api.claims["a"] = allocated("a-uid", "gpu-0")
         board = HealthBoard(options.all_devices())
         faults = Faults({"NodePrepareResources": (CallFault(crash=True, restart=Seconds(0.5)),)})
@@ -150,7 +154,7 @@ SHARE = {"driver": GPU, "pool": "n1", "device": "gpu-0"}
 
 async def test_shares_of_a_device_are_prepared_kept_and_returned_one_by_one() -> None:
     async with running_lab() as lab:
-        options = DriverOptions(GPU, 1, "n1", lab.root, lab.root / "cdi", Path("/none"), shared=True)
+        options = driver_options(lab, shared=True)
         api, board = Api(), HealthBoard(options.all_devices())
         api.claims = {"a": shares("a-uid", SHARES[0], SHARES[1]), "b": shares("b-uid", SHARES[2])}
         server = DriverServer(options, Claims(options, api), board, Faults({}), print)  # type: ignore[arg-type]  # the dictionary
@@ -203,9 +207,7 @@ versions: [v1beta1.DRAPlugin]
 async def test_a_fault_answers_for_each_claim_of_a_call() -> None:
     async with running_lab() as lab:
         script, api = parse_script("s", FAULTS.encode(), DriverScript), Api()
-        options = DriverOptions(
-            GPU, 2, "n1", lab.root, lab.root / "cdi", Path("/none"), listed=script.listed, versions=script.versions
-        )
+        options = driver_options(lab, devices=script.devices, versions=script.versions)
         api.claims = {"a": allocated("a-uid", "left"), "b": allocated("b-uid", "right")}
         board = HealthBoard(options.all_devices())
         faults = Faults({str(method): fault for method, fault in script.calls.items()})

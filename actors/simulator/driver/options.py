@@ -4,9 +4,9 @@ import re
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from actors.simulator.driver.script import DeviceSpec
+from actors.simulator.driver.script import DriverScript
 
 GPU_MEMORY_GI = 16
 _SPACE = uuid.UUID("0e3e7c1b-6a53-4c6b-9f7e-2d1f5b0c9a10")
@@ -24,11 +24,10 @@ class CardDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class DriverOptions:
-    """Options of a driver; a script and flags of the command lead to them."""
+    """The script of a driver, and its place on a node; devices are called after the first part of its name."""
 
-    driver: str
-    """A DNS name, e.g. gpu.example.com; devices are called after its first part."""
-    devices: int
+    script: DriverScript
+    """With the values of flags that override it."""
     node: str
     kubelet: Path
     """The kubelet directory, with plugins/ and plugins_registry/."""
@@ -36,28 +35,15 @@ class DriverOptions:
     """Directory for CDI files; the runtime must read it."""
     kubeconfig: Path | None
     """None = the access of the pod that this runs in."""
-    numa: int = 0
-    """NUMA nodes to spread the devices over, in equal blocks; 0 = devices without."""
-    partitions: int = 0
-    """Number of partitions that each device can be allocated in, instead of as a whole."""
-    shared: bool = False
-    """Devices allow multiple allocations, each of a part of their memory."""
-    attach: int = 0
-    """Seconds from the allocation of a device until it is attached; 0 = devices without binding conditions."""
     health_file: Path | None = None
     """Lines `DEVICE HEALTH [MESSAGE]`; read again on each change."""
-    health_timeout: int = 30
-    """Seconds without a report after which the node considers the health of a device unknown."""
-    listed: tuple[DeviceSpec, ...] = ()
-    """Devices to offer instead of numbered ones."""
-    shared_counters: tuple[dict[str, Any], ...] = ()
-    """Counter sets of the listed devices."""
-    versions: tuple[str, ...] = ()
-    """Services that GetInfo names; empty = all but v1alpha1.NodeHealth."""
-    node_health: bool = False
-    """Serve v1alpha1.NodeHealth, also if `versions` does not name it."""
     instance: str = "0"
     """Distinguishes the sockets of drivers that run side by side, as during an update."""
+
+    @property
+    def driver(self) -> str:
+        """Return its name, a DNS name such as gpu.example.com."""
+        return self.script.driver
 
     @property
     def attached(self) -> str:
@@ -71,18 +57,18 @@ class DriverOptions:
     @property
     def cards(self) -> list[CardDevice]:
         stem = self.driver.partition(".")[0]
-        return [CardDevice(f"{stem}-{index}", index) for index in range(self.devices)]
+        return [CardDevice(f"{stem}-{index}", index) for index in range(self.script.count)]
 
     def parts(self, card: CardDevice) -> list[CardDevice]:
-        return [CardDevice(f"{card.name}-part-{part}", card.card, part) for part in range(self.partitions)]
+        return [CardDevice(f"{card.name}-part-{part}", card.card, part) for part in range(self.script.partitions)]
 
     def all_devices(self) -> list[CardDevice]:
-        if self.listed:
-            return [CardDevice(spec.name, card) for card, spec in enumerate(self.listed)]
+        if self.script.listed:
+            return [CardDevice(spec.name, card) for card, spec in enumerate(self.script.listed)]
         return [device for card in self.cards for device in (card, *self.parts(card))]
 
     def numa_node(self, device: CardDevice) -> int | None:
-        return device.card * self.numa // self.devices if self.numa else None
+        return device.card * self.script.numa // self.script.count if self.script.numa else None
 
     def uuid(self, device: CardDevice) -> str:
         """Return an id that is the same at every start, as real hardware has one."""

@@ -59,7 +59,7 @@ class ScriptPlayer:
             await parts.server.start()
 
 
-async def run_driver(options: DriverOptions, script: DriverScript, say: Callable[[str], None]) -> int:
+async def run_driver(options: DriverOptions, say: Callable[[str], None]) -> int:
     """Run until a signal or a step with `exit`; return the exit code.
 
     The sockets are removed. The slices stay: the node deletes them when no driver returns.
@@ -68,16 +68,17 @@ async def run_driver(options: DriverOptions, script: DriverScript, say: Callable
         client = ApiClient(access)
         await client.start()
         try:
-            code = await _run(options, script, client, say)
+            code = await _run(options, client, say)
         finally:
             await client.close()
     say("stopped")
     return code
 
 
-async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, say: Callable[[str], None]) -> int:
-    health = {spec.name: ReportedHealth(spec.health, spec.message) for spec in options.listed}
-    board = HealthBoard(options.all_devices(), health, [spec.name for spec in options.listed if spec.away])
+async def _run(options: DriverOptions, client: ApiClient, say: Callable[[str], None]) -> int:
+    script = options.script
+    health = {spec.name: ReportedHealth(spec.health, spec.message) for spec in script.listed}
+    board = HealthBoard(options.all_devices(), health, [spec.name for spec in script.listed if spec.away])
     publisher = Publisher(options, client, say)
     publisher.offer(board.devices)
     faults = Faults({str(method): fault for method, fault in script.calls.items()})
@@ -88,7 +89,7 @@ async def _run(options: DriverOptions, script: DriverScript, client: ApiClient, 
     tasks: list[asyncio.Task[None]] = [awaited(publisher.run()), awaited(deaths)]
     if script.steps:
         ends.append(awaited(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
-    if options.attach:
+    if script.attach:
         tasks.append(awaited(attacher(options, client, board, say).run()))
     if options.health_file is not None:
         tasks.append(awaited(follow_health_file(options.health_file, board, say)))
@@ -105,4 +106,5 @@ def attacher(options: DriverOptions, client: ApiClient, board: HealthBoard, say:
     def is_mine(result: Mapping[str, Any]) -> bool:
         return (result.get("driver"), result.get("pool")) == (options.driver, options.node)
 
-    return Attacher(AttacherOptions(client=client, is_mine=is_mine, attach=attach, seconds=options.attach, say=say))
+    seconds = options.script.attach
+    return Attacher(AttacherOptions(client=client, is_mine=is_mine, attach=attach, seconds=seconds, say=say))

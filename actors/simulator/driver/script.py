@@ -123,11 +123,15 @@ class DriverScript(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     shared_counters: list[dict[str, Any]] = []
     """Counter sets of the pool, which listed devices consume."""
     numa: int = 0
+    """NUMA nodes to spread the devices over, in equal blocks; 0 = devices without."""
     partitions: int = 0
+    """Number of partitions that each device can be allocated in, instead of as a whole."""
     shared: bool = False
+    """Devices allow multiple allocations, each of a part of their memory."""
     attach: int = 0
-    """Seconds until allocated devices are attached; 0 = at once."""
+    """Seconds from the allocation of a device until it is attached; 0 = devices without binding conditions."""
     health_timeout: int = 30
+    """Seconds without a report after which the node considers the health of a device unknown."""
     versions: tuple[str, ...] = ()
     """Services that GetInfo names; empty = all but v1alpha1.NodeHealth."""
     node_health: bool = False

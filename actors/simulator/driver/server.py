@@ -101,7 +101,7 @@ class DriverServer:
         services = [Service().unary(PREPARE[version], self._preparing(PREPARE[version])) for version in PREPARE]
         for service, version in zip(services, UNPREPARE, strict=True):
             service.unary(UNPREPARE[version], self._unpreparing(UNPREPARE[version]))
-        node_health = self._options.node_health or NODE_HEALTH in self._options.versions
+        node_health = self._options.script.node_health or NODE_HEALTH in self._options.script.versions
         watches = [*WATCH_RESOURCES.values(), *([WATCH_DEVICES_STATUS] if node_health else [])]
         return services + [Service().stream(method, self._watching(method)) for method in watches]
 
@@ -117,7 +117,7 @@ class DriverServer:
             type=DRA_PLUGIN,
             name=self._options.driver,
             endpoint=str(self._options.socket),
-            supported_versions=self._options.versions or [*PREPARE, *WATCH_RESOURCES],
+            supported_versions=self._options.script.versions or [*PREPARE, *WATCH_RESOURCES],
         )
 
     async def _notify_status(self, request: registration.RegistrationStatus, context: Context) -> Any:
@@ -199,7 +199,7 @@ class DriverServer:
                         describe(device, reply.devices.add())
                     yield reply
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(self._options.health_timeout / 3):
+                    async with asyncio.timeout(self._options.script.health_timeout / 3):
                         await change.wait()
             if isinstance(self._end, StreamEnd) and not self._ending:
                 await context.abort(getattr(grpc.StatusCode, self._end.code), self._end.error)
@@ -211,7 +211,7 @@ class DriverServer:
         report.device.pool_name, report.device.device_name = self._options.node, device.name
         report.health = HEALTH.get(health.health, health_pb.UNKNOWN)
         report.message = health.message
-        report.health_check_timeout_seconds = self._options.health_timeout
+        report.health_check_timeout_seconds = self._options.script.health_timeout
 
     def _describe_status(self, device: CardDevice, report: Any) -> None:
         """Describe a device for NodeHealth, whose reports do not expire."""

@@ -21,10 +21,10 @@ REQUEST_POLICY = {"default": MEMORY_STEP, "validRange": {"min": MEMORY_STEP, "st
 
 def slice_specs(options: DriverOptions, devices: Sequence[CardDevice], generation: int) -> list[Object]:
     """Return the specs of all slices of the pool, which is named after the node."""
-    listed = {spec.name: spec.published for spec in options.listed}
+    listed = {spec.name: spec.published for spec in options.script.listed}
     described = [listed.get(device.name) or _device(options, device) for device in devices]
-    counters = list(options.shared_counters)
-    if options.partitions:
+    counters = list(options.script.shared_counters)
+    if options.script.partitions:
         counters = [_counters(options, device) for device in devices if device.part < 0]
     contents = slice_contents(described, counters)
     pool = {"name": options.node, "generation": generation, "resourceSliceCount": len(contents)}
@@ -42,7 +42,7 @@ def slice_object(options: DriverOptions, number: int, spec: Object, node_uid: st
 
 
 def _device(options: DriverOptions, device: CardDevice) -> Object:
-    share = options.partitions if device.part >= 0 else 1
+    share = options.script.partitions if device.part >= 0 else 1
     attributes: Object = {
         "index": {"int": device.card},
         "uuid": {"string": options.uuid(device)},
@@ -53,21 +53,21 @@ def _device(options: DriverOptions, device: CardDevice) -> Object:
         attributes["numa"] = {"int": numa}
     memory = _memory(share)
     entry: Object = {"name": device.name, "attributes": attributes, "capacity": {"memory": {"value": memory}}}
-    if options.shared:
+    if options.script.shared:
         entry["allowMultipleAllocations"] = True
         entry["capacity"]["memory"]["requestPolicy"] = REQUEST_POLICY
-    if options.attach:
+    if options.script.attach:
         conditions = {"bindingConditions": [options.attached], "bindingFailureConditions": [options.attach_failed]}
         entry |= {"bindsToNode": True, **conditions}
-    if options.partitions:
-        parts = 1 if device.part >= 0 else options.partitions
+    if options.script.partitions:
+        parts = 1 if device.part >= 0 else options.script.partitions
         counters = {"memory": {"value": memory}, "parts": {"value": str(parts)}}
         entry["consumesCounters"] = [{"counterSet": _set_name(device), "counters": counters}]
     return entry
 
 
 def _counters(options: DriverOptions, card: CardDevice) -> Object:
-    counters = {"memory": {"value": _memory(1)}, "parts": {"value": str(options.partitions)}}
+    counters = {"memory": {"value": _memory(1)}, "parts": {"value": str(options.script.partitions)}}
     return {"name": _set_name(card), "counters": counters}
 
 

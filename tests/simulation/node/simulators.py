@@ -71,12 +71,11 @@ def plugin(world: "World", layout: Layout, resource: str, hardware: Hardware) ->
 def driver(world: "World", layout: Layout, node: str, hardware: Hardware) -> "Main":
     async def main(process: Process) -> int:
         options = DriverOptions(
-            driver=DRIVER, devices=len(hardware.health), node=node, kubelet=layout.kubelet, cdi=layout.cdi,
-            kubeconfig=layout.kubeconfig, numa=2, instance=str(process.pid),
+            script=DriverScript(driver=DRIVER, devices=len(hardware.health), numa=2), node=node, kubelet=layout.kubelet,
+            cdi=layout.cdi, kubeconfig=layout.kubeconfig, instance=str(process.pid),
         )  # fmt: skip
-        script = DriverScript(driver=DRIVER, devices=len(hardware.health))
         process.notes["hardware"] = hardware
-        return await driver_process.run_driver(options, script, lambda line: world.happened(process.name, line))
+        return await driver_process.run_driver(options, lambda line: world.happened(process.name, line))
 
     return main
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -32,13 +31,19 @@ from tests.support.memory_api import MemoryApi, RestoredApi, conflict
 from tests.support.scheduler_life import heard
 from tests.support.waiting import until_async
 
-OPTIONS = DriverOptions("gpu.example.com", 8, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"), numa=2)
+
+def options_of(**given: Any) -> DriverOptions:
+    script = DriverScript(driver="gpu.example.com", **given)
+    return DriverOptions(script, "n1", Path("/k"), Path("/cdi"), Path("/kubeconfig"))
+
+
+OPTIONS = options_of(devices=8, numa=2)
 
 
 @settings(max_examples=25)
 @given(st.integers(0, 300), st.integers(0, 5))
 def test_slices_keep_upstreams_limits_and_hold_every_device_once(devices: int, partitions: int) -> None:
-    options = replace(OPTIONS, devices=devices, partitions=partitions)
+    options = options_of(devices=devices, partitions=partitions)
     specs = slice_specs(options, options.all_devices(), 3)
     assert {(spec["pool"]["generation"], spec["pool"]["resourceSliceCount"]) for spec in specs} == {(3, len(specs))}
     names = [device["name"] for spec in specs for device in spec.get("devices", ())]
@@ -50,9 +55,8 @@ def test_slices_keep_upstreams_limits_and_hold_every_device_once(devices: int, p
 
 
 def test_parts_never_take_more_than_their_card_has() -> None:
-    specs = slice_specs(
-        replace(OPTIONS, devices=1, partitions=4), replace(OPTIONS, devices=1, partitions=4).all_devices(), 1
-    )
+    options = options_of(devices=1, partitions=4, numa=2)
+    specs = slice_specs(options, options.all_devices(), 1)
     (counters,) = [item for spec in specs for item in spec.get("sharedCounters", ())]
     devices = [item for spec in specs for item in spec.get("devices", ())]
 
@@ -69,14 +73,14 @@ def test_parts_never_take_more_than_their_card_has() -> None:
 
 @pytest.mark.parametrize("partitions", [0, 3, 16])
 def test_shared_devices_have_a_policy_that_the_api_accepts(partitions: int) -> None:
-    options = replace(OPTIONS, devices=2, partitions=partitions, shared=True)
+    options = options_of(devices=2, partitions=partitions, shared=True)
     for spec in slice_specs(options, options.all_devices(), 1):
         assert created(row("resourceslices"), spec)[1] == []
         assert all(device["allowMultipleAllocations"] for device in spec.get("devices", ()))
 
 
 def test_devices_attached_late_have_conditions_that_the_api_accepts() -> None:
-    options = replace(OPTIONS, devices=2, attach=5)
+    options = options_of(devices=2, attach=5)
     (spec,) = slice_specs(options, options.all_devices(), 1)
     assert created(row("resourceslices"), spec)[1] == []
     assert spec["devices"][0]["bindingConditions"] == ["gpu.example.com/attached"]
@@ -98,7 +102,7 @@ async def test_attacher_reports_each_allocated_device_once_also_after_conflicts(
     board.set({"gpu-1": ReportedHealth("Unhealthy", "no link")})
     conflicts = [conflict(), conflict()]
     api.fault = lambda verb, resource, name: conflicts.pop() if verb == "update" and conflicts else None
-    found = attacher(replace(OPTIONS, attach=0), api, board, lines.append)  # type: ignore[arg-type]  # as ApiClient
+    found = attacher(OPTIONS, api, board, lines.append)  # type: ignore[arg-type]  # as ApiClient
     running = asyncio.ensure_future(found.run())
     api.put(RESOURCECLAIMS, late_claim("gpu-0", "gpu-1"))
 
@@ -155,9 +159,7 @@ sharedCounters: [{name: card, counters: {parts: {value: '2'}}}]
 
 def test_listed_devices_become_slices_as_they_are() -> None:
     script = parse_script("s", LISTED, DriverScript)
-    options = replace(
-        OPTIONS, devices=script.count, listed=script.listed, shared_counters=tuple(script.shared_counters), numa=0
-    )
+    options = options_of(devices=script.devices, shared_counters=script.shared_counters)
     specs = slice_specs(options, options.all_devices(), 1)
     for spec in specs:
         assert created(row("resourceslices"), spec)[1] == []
@@ -169,7 +171,8 @@ def test_listed_devices_become_slices_as_they_are() -> None:
     assert specs[1]["sharedCounters"] == written["sharedCounters"]
     taint = {"key": "k", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
     tainted = tuple(DeviceSpec(name=f"d{at}", taints=[taint]) for at in range(65))
-    parts = slice_specs(replace(OPTIONS, listed=tainted), replace(OPTIONS, listed=tainted).all_devices(), 1)
+    options = options_of(devices=tainted)
+    parts = slice_specs(options, options.all_devices(), 1)
     assert [len(part["devices"]) for part in parts] == [64, 1]
 
 
@@ -225,7 +228,7 @@ async def test_slices_are_written_once_however_the_api_writes_their_quantities()
     api = CanonicalApi()
     api.put(NODES, {"metadata": {"name": "n1"}})
     listed = (DeviceSpec(name="a", capacity={"memory": {"value": "1024Mi"}}),)
-    publisher = Publisher(replace(OPTIONS, listed=listed), cast("Any", api), lambda line: None)
+    publisher = Publisher(options_of(devices=listed), cast("Any", api), lambda line: None)
     publisher.offer([CardDevice("a", 0)])
     task = awaited(publisher.run())
     for writes in (1, 2):
@@ -244,5 +247,5 @@ async def test_change_while_a_report_is_sent_is_in_the_next_one_at_once() -> Non
     reports = server._watching(WATCH_DEVICES_STATUS)(None, cast("Any", None))
     assert {device.health for device in (await anext(reports)).devices} == {"Healthy"}
     board.set({"gpu-1": ReportedHealth("Unhealthy")})
-    async with asyncio.timeout(OPTIONS.health_timeout / 6):  # without the change it comes after a third
+    async with asyncio.timeout(OPTIONS.script.health_timeout / 6):  # without the change it comes after a third
         assert (await anext(reports)).devices[1].health == "Unhealthy"
