@@ -7,21 +7,14 @@ import asyncio
 from collections import deque
 from typing import Protocol
 
-import grpc
-import grpc.aio
-
 from protocols.http2.connection import Address, Http2Connection, dial
 from protocols.process.deadlines import Deadlines
+from protocols.wire.methods import rpc_error
 
 AHEAD = 256
 """Messages of a stream that wait here; further ones wait in the kernel."""
 LATE = ("DEADLINE_EXCEEDED", "Deadline Exceeded")
 """Code and text of a call whose own deadline passed, as grpc.aio words it."""
-
-
-def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
-    """Return an error as grpc.aio raises it; `code` is a name of grpc.StatusCode."""
-    return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)
 
 
 class _Call(Protocol):

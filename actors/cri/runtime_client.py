@@ -10,12 +10,12 @@ from enum import Enum
 import grpc
 import grpc.aio
 
-from actors.cri.grpc_calls import LATE, GrpcCalls, ServerStream, rpc_error
+from actors.cri.grpc_calls import LATE, GrpcCalls, ServerStream
 from actors.cri.operations import EVENTS_PATH, STREAMED, Operation
 from protocols.errors import NodeplaneError
 from protocols.http2.connection import Address
 from protocols.wire import cri_pb2
-from protocols.wire.methods import MAX_MESSAGE
+from protocols.wire.methods import MAX_MESSAGE, rpc_error
 
 
 class ListTooLong(NodeplaneError, http=507, grpc="RESOURCE_EXHAUSTED"):

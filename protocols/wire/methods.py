@@ -39,6 +39,11 @@ def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"unix:{path}", options=(*CLIENT_OPTIONS, *more))
 
 
+def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
+    """Return an error as gRPC's own channel raises it; `code` is a name of grpc.StatusCode."""
+    return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)
+
+
 class MalformedReply(grpc.aio.AioRpcError):
     """Raised when a peer's message is no valid message of the method's type; the call is cancelled.
 

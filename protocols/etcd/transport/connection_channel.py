@@ -17,6 +17,7 @@ from google.protobuf.message import Message
 from protocols.etcd.transport.frames import ERROR, LARGEST_REQUEST, NOT_CONNECTED
 from protocols.process.deadlines import Deadlines
 from protocols.process.tasks import shared
+from protocols.wire.methods import rpc_error
 
 LOST = "the connection to the store broke"
 
@@ -45,11 +46,6 @@ class CallConnection(Protocol):
 
 Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[CallConnection]]
 """Open a connection; the callables receive its messages and its end. Raises OSError."""
-
-
-def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
-    """Return an error as gRPC's own channel raises it; `code` is a name of grpc.StatusCode."""
-    return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)
 
 
 SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_SHARE = 0.01, 0.5, 0.1

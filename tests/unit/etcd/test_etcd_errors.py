@@ -3,7 +3,7 @@
 import pytest
 
 from protocols.etcd.errors import AnswerTooLarge, EtcdError, InvalidRequest, NoSpace, TooLarge, etcd_error
-from protocols.etcd.transport.connection_channel import rpc_error
+from protocols.wire.methods import rpc_error
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from protocols.etcd.client import ask
 from protocols.etcd.errors import BadEndpoint, Compacted, Unavailable
 from protocols.etcd.members import Members, Method, open_channel
 from protocols.etcd.options import EtcdOptions
-from protocols.etcd.transport.connection_channel import LOST, rpc_error
+from protocols.etcd.transport.connection_channel import LOST
 from protocols.kubeclient.election import identity
 from protocols.wire import etcd_pb2 as pb
+from protocols.wire.methods import rpc_error
 from tests.support.store_lab import short_directory
 
 

@@ -8,12 +8,13 @@ import pytest
 from protocols.etcd.client import EtcdClient
 from protocols.etcd.errors import NotSent, OutcomeUnknown
 from protocols.etcd.options import EtcdOptions
-from protocols.etcd.transport.connection_channel import LOST, rpc_error
+from protocols.etcd.transport.connection_channel import LOST
 from protocols.etcd.transport.frames import NOT_CONNECTED
 from protocols.etcd.types import Written
 from protocols.http2.frames import GOING_AWAY
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
+from protocols.wire.methods import rpc_error
 
 Write = Callable[[EtcdClient], Awaitable[Any]]
 UNKNOWN = f"{LOST}: whether the write took effect is not known"
