@@ -23,7 +23,9 @@ def check(result: int) -> None:
 
 def prctl(option: int, value: int = 1, more: int = 0) -> None:
     """Change an attribute of this process; `value` and `more` may be addresses."""
-    check(libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0))
+    if libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
 
 
 def die_with_parent(signal: int) -> None:
