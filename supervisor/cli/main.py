@@ -46,7 +46,7 @@ def _no_command(name: str) -> int:
         print(_overview())
         return 0
     known = f"no command is called {name!r}" if name else "a command is needed"
-    hint = did_you_mean(name, {command: command for command in COMMANDS})
+    hint = did_you_mean(name, {word: word for word in (*COMMANDS, "--root")})
     print(f"nodeplane: {known}; {hint}see nodeplane --help", file=sys.stderr)
     return 2
 

@@ -48,6 +48,7 @@ def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
         ([], 2, "a command is needed"),
         (["fly"], 2, "no command is called 'fly'; see nodeplane --help"),
         (["statsu"], 2, "no command is called 'statsu'; did you mean status? see nodeplane --help"),
+        (["--roto", "/x", "status"], 2, "no command is called '--roto'; did you mean --root? see nodeplane --help"),
         (["dra-driver", "--driver", "No"], 2, "'No' is not a DNS name, such as gpu.example.com"),
         (["status"], 1, "no plane runs below"),
         (["down"], 0, "no plane runs below"),
