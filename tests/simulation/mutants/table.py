@@ -6,5 +6,6 @@ from tests.simulation.mutants.node import NODE
 from tests.simulation.mutants.plane import PLANE
 from tests.simulation.mutants.store import STORE
 from tests.simulation.mutants.watch import WATCH
+from tests.simulation.mutants.workloads import WORKLOADS
 
-MUTANTS: tuple[Mutant, ...] = (*STORE, *WATCH, *BUS, *NODE, *PLANE)
+MUTANTS: tuple[Mutant, ...] = (*STORE, *WATCH, *BUS, *NODE, *PLANE, *WORKLOADS)

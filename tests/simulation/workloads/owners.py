@@ -9,9 +9,9 @@ from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.model import Broken, Main
 from tests.simulation.workloads.flow import Written, listed, make_namespace, owner_uid, user
 
-PAUSE_S = 0.4
+PAUSE_S = 0.3
 SHOWN_S = 10.0
-MOST = 8
+MOST = 20
 """Owners at a time."""
 POLICIES = "Background", "Foreground", "Orphan"
 

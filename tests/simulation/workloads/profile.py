@@ -40,6 +40,7 @@ class WorkloadsProfile:
         self._world = world
         draw_bus(world)
         self._plane = ControlPlane(world, world.root, ControlShape(servers=2, works=True, etcd_share=self.etcd_share))
+        world.bus.lag["apiserver-1"] = world.draw("server_lag_s", 0.5, 0.05, 0.0)
         self.kinds += tuple(kind for kind in self._plane.faults if kind != "restore")
         admin = client_options(self._plane.settings, "admin")
         self._flows = self._chosen()

@@ -5,13 +5,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from protocols.kinds.table import CONFIGMAPS, NAMESPACES, SECRETS
-from protocols.kube.meta import name_of, terminating
+from protocols.kube.meta import terminating
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.model import Broken, Main
-from tests.simulation.workloads.flow import Written, created, listed, make_namespace, user
+from tests.simulation.workloads.flow import Written, created, together, user
 
-PAUSE_S, OWNER_PAUSE_S = 0.15, 1.5
-SPACES, KEYS = 2, 20
+PAUSE_S, OWNER_PAUSE_S = 0.1, 1.0
+SPACES, KEYS = 2, 60
+TOGETHER = 4
+"""Creations at once."""
 
 
 class Spaces:
@@ -22,15 +24,14 @@ class Spaces:
         return {"spaces": user(options, self._own, OWNER_PAUSE_S), "settler": user(options, self._settle, PAUSE_S)}
 
     async def _own(self, client: ApiClient, chance: random.Random) -> None:
-        ours = [each for each in await listed(client, NAMESPACES, "") if name_of(each).startswith(self.name)]
-        if len(ours) < SPACES or chance.random() < 0.3:
-            await make_namespace(client, f"{self.name}{chance.randrange(SPACES)}")
-        else:
-            await client.delete(NAMESPACES, name_of(chance.choice(ours)))
+        name = f"{self.name}{chance.randrange(SPACES)}"
+        if not await created(client, NAMESPACES, {}, name):
+            await client.delete(NAMESPACES, name)
 
     async def _settle(self, client: ApiClient, chance: random.Random) -> None:
-        resource, name = chance.choice((CONFIGMAPS, SECRETS)), f"o{chance.randrange(KEYS)}"
-        await created(client, resource, {}, name, f"{self.name}{chance.randrange(SPACES)}")
+        resource, space = chance.choice((CONFIGMAPS, SECRETS)), f"{self.name}{chance.randrange(SPACES)}"
+        names = [f"o{number}" for number in chance.sample(range(KEYS), TOGETHER)]
+        await together(created(client, resource, {}, name, space) for name in names)
 
     def check(self, commits: Sequence[Written]) -> Iterator[Broken]:
         there: set[str] = set()
