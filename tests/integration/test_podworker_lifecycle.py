@@ -121,9 +121,9 @@ def test_pod_takes_environment_from_a_file_of_its_init_container(plane: Plane) -
 
 def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane: Plane) -> None:
     script = plane.root / "cold.yaml"
-    calls = {"PreStartContainer": {"error": "cold", "times": 1}}
+    calls = {"PreStartContainer": {"error": "cold"}}
     script.write_text(json.dumps({"resource": "example.com/fpga", "devices": 1, "preStart": True, "calls": calls}))
-    plane.start("plugin", "--script", str(script), log="cold.log")
+    cold = plane.start("plugin", "--script", str(script), log="cold.log")
     devices = {"resources": {"limits": {"example.com/fpga": 1}}}
     plane.apply(pod("prepared", shell("a", "exec sleep 300", **devices), shell("b", "exec sleep 300")))
     until("b runs", lambda: "running" in entry(plane, "prepared", "b").get("state", {}))
@@ -131,7 +131,8 @@ def test_pod_whose_plugin_fails_to_prepare_a_container_starts_the_others(plane: 
     assert waiting["reason"] == "CreateContainerConfigError"
     assert waiting["message"].startswith("device plugin PreStartContainer rpc failed with err: ")
     until("the event", lambda: "cold" in str([event["message"] for event in plane.events("prepared", "Failed")]))
-    plane.kubectl("annotate", "pod", "prepared", "try=now")
+    cold.terminate()
+    plane.start("plugin", "--resource", "example.com/fpga", "--devices", "1", log="warm.log")
     plane.pod_ready("prepared")
     plane.delete("pod", "prepared", wait=False, grace_s=1)
 
