@@ -1,4 +1,4 @@
-"""What the kernel says in /proc: processes by the fields of /proc/PID/stat, and the boot of the machine.
+"""Facts from /proc: the fields of /proc/PID/stat, and the boot of the machine.
 
 A name may hold any bytes, brackets and blanks too: fields are counted behind its last bracket, and nothing is decoded.
 """

@@ -248,7 +248,8 @@ class FleetNodes:
         others = ",".join(f"spec.driver!={driver}" for driver in sorted(drivers))
         mine = f"{FLEET}={self._fleet}"
         lost = await self._client.list(RESOURCESLICES, field_selector=others, label_selector=mine)
-        await asyncio.gather(*(self._delete_slice(name_of(obj)) for obj in lost.get("items") or ()))
+        for obj in lost.get("items") or ():  # in turn: there may be one for each node
+            await self._delete_slice(name_of(obj))
 
     async def _create(self, obj: dict[str, Any]) -> bool:
         """Return False if there is a slice of this name."""
