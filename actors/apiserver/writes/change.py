@@ -41,7 +41,7 @@ class Change(msgspec.Struct):
     """The object to store; None if it is removed as it is. Before its decision, the body of a subresource."""
     held: Mapping[bytes, int] = {}
     """Keys of the store that must stand at a revision when the object is stored."""
-    charged: Any = None
+    charged: tuple[Object | None, Object] | None = None
     """The object before and after the write for which quotas were charged last; None before the first charge."""
     session: Any = None
     """The Session of policies and webhooks of users that may concern the write; None if there are none."""
