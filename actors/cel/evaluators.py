@@ -214,11 +214,14 @@ class Running:
 
 
 def _judged(status: int, state: str, used_s: float, expression: str) -> Death:
-    """Return whose fault it was: signals from outside, a stopped process and a slow machine are no expression's."""
+    """Return whose fault it was: signals from outside, a stopped process and a slow machine are no expression's.
+
+    A crash without an expression in work is a signal from outside as well.
+    """
     number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
     if number in (signal.SIGPROF, signal.SIGXCPU):
         return Death("cpu", f"used {CPU_S:g} s of CPU time", expression)
-    if number in CRASHES:
+    if number in CRASHES and expression:
         return Death("crash", f"crashed the engine ({signal.Signals(number).name})", expression)
     if os.WIFEXITED(status) and os.WEXITSTATUS(status) == OUT_OF_MEMORY:
         return Death("memory", f"needed {MEMORY >> 20} MB of memory", expression)

@@ -64,7 +64,9 @@ from protocols.cel.worker.messages import (
 )
 from protocols.cel.worker.selections import Selections, SelectorPending
 from protocols.dra.types import Attribute, Device
+from protocols.process.proc import STATE, stat_fields
 from protocols.process.tasks import cancel
+from tests.support.waiting import until
 
 DEVICE = Device("d", {"a.example.com/n": Attribute("int", 1)}, {})
 TRUE = 'device.driver == "a.example.com"'
@@ -221,13 +223,15 @@ async def test_death_is_blamed_on_its_expression_and_the_rest_is_answered(
         assert len(deaths) == 1, "in quarantine it is not evaluated"
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-async def test_evaluator_ended_from_outside_blames_nobody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTRAP, signal.SIGSTOP])
+async def test_evaluators_ended_from_outside_blame_nobody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.cel.evaluators.WALL_S", 0.5)
 
     async with running() as (evaluators, deaths):
+        evaluators.refill(DEATHS)
         for pid in evaluators.pids:
             os.kill(pid, number)
+        until("they ended", lambda: {stat_fields(pid)[STATE] for pid in evaluators.pids} <= {b"Z", b"T"})
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
         assert {death.blamed for death in deaths} == {""}
         assert len(evaluators.quarantine) == 0
