@@ -7,7 +7,7 @@ are bound as running, and removes those that are to end. What must be true at th
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from protocols.kinds.table import LEASES, NODES, PODS, REPLICASETS
@@ -24,16 +24,20 @@ NAMESPACE = "default"
 NODES_COUNT, PODS_PER_NODE = 2, 4
 SETS = 3
 MOST_REPLICAS = 4
-PAUSE_S = 2.0
+PAUSE_S, RETRY_S = 2.0, 0.1
 LEASE_S = 3.0
 """Seconds between two renewals of a node's lease."""
 ENDS, END_SHARE, FAIL_SHARE = "ends", 0.4, 0.15
 """The label of pods that end; the share of those that run which end at each turn, and the share of these that fail."""
 ENDED = ("Succeeded", "Failed")
+Step = Callable[[ApiClient, random.Random], Awaitable[object]]
 
 
-def owner(options: ClientOptions) -> Main:
-    """Return the main of a client that changes replica sets at random."""
+def user(options: ClientOptions, step: Step, pause_s: float, retry_s: float) -> Main:
+    """Return the main of a client that makes a step every `pause_s` on average, whatever became of the one before.
+
+    After an error of the API it waits `retry_s` more.
+    """
 
     async def main(process: Process) -> None:
         client = ApiClient(options)
@@ -41,12 +45,17 @@ def owner(options: ClientOptions) -> Main:
         chance = process.world.random(f"load/{process.name}")
         while True:
             try:
-                await _change(client, chance)
+                await step(client, chance)
             except (ApiError, ApiAway):
-                await asyncio.sleep(0.1)
-            await asyncio.sleep(chance.expovariate(1 / PAUSE_S))
+                await asyncio.sleep(retry_s)
+            await asyncio.sleep(chance.expovariate(1 / pause_s))
 
     return main
+
+
+def owner(options: ClientOptions) -> Main:
+    """Return the main of a client that changes replica sets at random."""
+    return user(options, _change, PAUSE_S, RETRY_S)
 
 
 async def _change(client: ApiClient, chance: random.Random) -> None:

@@ -1,24 +1,22 @@
 """What all flows share: the main of a user, and the commits of a run in order, against which promises are checked."""
 
 import asyncio
-import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from protocols.kinds.table import NAMESPACES, PODS, Resource
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, labels_of, meta, terminating
 from protocols.kube.pods import is_finished
 from protocols.kubeclient.client import ApiClient, ClientOptions
+from tests.simulation.control import workloads
 from tests.simulation.control.history import REGISTRY, History
+from tests.simulation.control.workloads import Step
 from tests.simulation.model import Broken, Main
-from tests.simulation.world.process import Process
 
 RETRY_S = 0.3
-
-Step = Callable[[ApiClient, random.Random], Awaitable[object]]
 
 
 class Written(NamedTuple):
@@ -56,20 +54,8 @@ class Flow(Protocol):
 
 
 def user(options: ClientOptions, step: Step, pause_s: float) -> Main:
-    """Return the main of a client that makes a step every `pause_s` on average, whatever became of the one before."""
-
-    async def main(process: Process) -> None:
-        client = ApiClient(options)
-        await client.start()
-        chance = process.world.random(f"load/{process.name}")
-        while True:
-            try:
-                await step(client, chance)
-            except (ApiError, ApiAway):
-                await asyncio.sleep(RETRY_S)
-            await asyncio.sleep(chance.expovariate(1 / pause_s))
-
-    return main
+    """Return the main of a client that makes a step every `pause_s` on average."""
+    return workloads.user(options, step, pause_s, RETRY_S)
 
 
 def in_order(history: History) -> Iterator[Written]:

@@ -8,7 +8,7 @@ from protocols.kinds.table import CONFIGMAPS, NAMESPACES, SECRETS
 from protocols.kube.meta import terminating
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.model import Broken, Main
-from tests.simulation.workloads.flow import Written, created, together, user
+from tests.simulation.workloads.flow import Written, created, latest, together, user
 
 PAUSE_S, OWNER_PAUSE_S = 0.1, 1.0
 SPACES, KEYS = 2, 60
@@ -42,17 +42,12 @@ class Spaces:
                 if not each.obj and (left := content[each.name]):
                     text = f"{each.name} at {each.revision} leaves {sorted(left)[:3]}"
                     yield Broken("a namespace that is gone is empty", text)
-                if each.obj and terminating(each.obj) and each is _last(commits, each):
-                    yield Broken("converged", f"{each.name} is still to end: {each.obj.get('status')}")
                 continue
             inside, key = content[each.namespace], f"{each.resource}/{each.name}"
             (inside.add if each.obj else inside.discard)(key)
             if each.obj and each.namespace not in there:
                 text = f"{key} at {each.revision} in {each.namespace}, which is not there"
                 yield Broken("a namespace that is gone is empty", text)
-
-
-def _last(commits: Sequence[Written], like: Written) -> Written:
-    return next(
-        each for each in reversed(commits) if (each.resource, each.name) == (like.resource, like.name)
-    )  # fmt: skip
+        for name, namespace in latest(commits, "namespaces").items():
+            if terminating(namespace):
+                yield Broken("converged", f"{name} is still to end: {namespace.get('status')}")
