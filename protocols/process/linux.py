@@ -14,18 +14,16 @@ _DETACH, _NOFOLLOW = 0x2, 0x8
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-def check(result: int) -> None:
-    """Raise the error of a call that returned anything but 0."""
+def check(result: int, call: str = "") -> None:
+    """Raise the error of a call that returned anything but 0; it names the call if that is given."""
     if result != 0:
         number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
+        raise OSError(number, f"{call}: {os.strerror(number)}" if call else os.strerror(number))
 
 
 def prctl(option: int, value: int = 1, more: int = 0) -> None:
     """Change an attribute of this process; `value` and `more` may be addresses."""
-    if libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"prctl({option}): {os.strerror(number)}")
+    check(libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(more), 0, 0), f"prctl({option})")
 
 
 def die_with_parent(signal: int) -> None:
