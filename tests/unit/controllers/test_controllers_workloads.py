@@ -29,7 +29,7 @@ from actors.controllers.workloads.jobs.spec import (
     unsupported,
 )
 from actors.controllers.workloads.replicas.deployments import new_set, plan
-from actors.controllers.workloads.replicas.scaling import scale
+from actors.controllers.workloads.replicas.scaling import roll, scale
 from actors.controllers.workloads.replicas.views import Rollout, SetView, number, rollout_of, set_view
 from protocols.kinds import views
 from protocols.kinds.table import (
@@ -286,6 +286,13 @@ def test_proportional_scaling_spreads_over_revisions_and_gives_the_rest_to_the_l
     )
     assert scale(rollout, new, [old], 13) == {"old": 11, "new": 7}
     assert scale(Rollout(replicas=0, surge=0, unavailable=1), new, [old], 13) == {"old": 0, "new": 0}
+
+
+def test_revision_taken_back_while_it_shrinks_waits_for_its_surplus() -> None:
+    """Pods that are about to be deleted do not allow to remove others; simulated seed 700013 of `workloads`."""
+    rollout, old = Rollout(replicas=3, surge=1), SetView(name="old", replicas=3, actual=3, available=3)
+    assert roll(rollout, SetView(name="new", replicas=0, actual=1, available=1), [old]) == {}
+    assert roll(rollout, SetView(name="new", replicas=0), [old]) == {"new": 1}
 
 
 def test_rollout_with_neither_surge_nor_unavailable_may_lose_one_pod() -> None:

@@ -40,9 +40,15 @@ def _grown(rollout: Rollout, size: int, total: int) -> int:
 
 
 def roll(rollout: Rollout, new: SetView, old: Sequence[SetView]) -> Sizes:
-    """Make one step of a rolling update: grow the new revision, or else shrink old ones."""
+    """Make one step of a rolling update: grow the new revision, or else shrink old ones.
+
+    A revision that is taken back while it shrinks waits until its surplus is gone: available pods that are about to be
+    deleted would allow to remove others. Upstream does not wait, and has fewer than the floor for a moment.
+    """
     if new.replicas > rollout.replicas:
         return {new.name: rollout.replicas}
+    if new.actual > new.replicas:
+        return {}
     grown = _grown(rollout, new.replicas, _pods(rollout, old) + new.replicas)
     if grown != new.replicas:
         return {new.name: grown}
