@@ -2,6 +2,7 @@ import asyncio
 import errno
 import time
 from pathlib import Path
+from typing import Literal
 from unittest import mock
 
 import pytest
@@ -97,15 +98,20 @@ async def test_refused_admission_fails_the_pod(tmp_path: Path) -> None:
         assert not scene.fake.runtime.calls
 
 
-async def test_worker_removed_pod_with_policy_never_is_rejected_before_it_is_lost(tmp_path: Path) -> None:
-    """As after a reboot whose device plugin does not come back."""
-    raw = pod(container("a"), restartPolicy="Never")
+@pytest.mark.parametrize("statuses", ["containerStatuses", "initContainerStatuses"])
+async def test_worker_removed_pod_with_policy_never_is_rejected_before_it_is_lost(
+    tmp_path: Path, statuses: Literal["containerStatuses", "initContainerStatuses"]
+) -> None:
+    """As after a reboot whose device plugin does not come back, also one in the init phase."""
+    inits = statuses == "initContainerStatuses"
+    raw = pod(container("a"), inits=[container("i")] if inits else [], restartPolicy="Never")
     running: views.ContainerStatus = {
-        "name": "a",
+        "name": "i" if inits else "a",
         "containerID": "nodeplane://c1",
         "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
     }
-    raw["status"] = {"phase": "Running", "containerStatuses": [running]}
+    raw["status"] = {"phase": "Pending" if inits else "Running"}
+    raw["status"][statuses] = [running]
     scene = Scene(tmp_path, raw)
     scene.fake.devices.fail = [FailedPrecondition("no healthy devices present", {"reason": "UnexpectedAdmissionError"})]
     async with at_work(scene):

@@ -102,8 +102,7 @@ class PodSync:
         """
         if self._state.grants is not None or status.sandboxes or status.containers:
             return False
-        entries = self._reporter.api_status(self._state).get("containerStatuses") or ()
-        return any(entry.get("containerID") for entry in entries)
+        return bool(restart_counts(self._reporter.api_status(self._state)))
 
     async def _resize(self, status: PodStatus, shown: views.PodStatus, plan: PodActions) -> None:
         if await self._resizing.sync(status, shown):
