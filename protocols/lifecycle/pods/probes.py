@@ -35,7 +35,7 @@ class ProbeAttempt(msgspec.Struct, frozen=True):
     outcome: ProbeOutcome
     output: str = ""
     warning: bool = False
-    """Success with a warning: redirected to another host."""
+    """Success with a warning: a redirect that was not followed, or another code from 300 to 399."""
 
 
 class Probe(msgspec.Struct, frozen=True):

@@ -123,7 +123,7 @@ async def test_headers_of_an_http_probe_are_those_of_its_spec(tmp_path: Path) ->
 
 
 async def test_checks_of_real_sockets(tmp_path: Path) -> None:
-    """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200."""
+    """Answers by path: /CODE that status; /elsewhere leads to another host, /here to /200; /cut and /slow end early."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line = await reader.readline()
@@ -131,11 +131,14 @@ async def test_checks_of_real_sockets(tmp_path: Path) -> None:
             writer.close()
             return
         path = line.split()[1].decode()[1:]
-        location = {"elsewhere": "http://other.example/", "here": "/200"}.get(path, "")
-        code = path if path.isdecimal() else "302"
-        head = f"HTTP/1.1 {code} X\r\nContent-Length: 2\r\n" + (f"Location: {location}\r\n" if location else "")
-        writer.write(f"{head}\r\nok".encode())
+        location = {"elsewhere": "http://other.example/", "here": "/200", "304": "/500"}.get(path, "")
+        code = path if path.isdecimal() else "200" if path in ("cut", "slow") else "302"
+        size = 0 if code == "304" else 9 if path in ("cut", "slow") else 2
+        head = f"HTTP/1.1 {code} X\r\nContent-Length: {size}\r\n" + (f"Location: {location}\r\n" if location else "")
+        writer.write(f"{head}\r\n{'ok'[:size]}".encode())
         await writer.drain()
+        if path == "slow":
+            await reader.read()
         writer.close()
 
     deps = FakeDependencies(tmp_path).deps
@@ -143,14 +146,17 @@ async def test_checks_of_real_sockets(tmp_path: Path) -> None:
     port = server.sockets[0].getsockname()[1]
     target = ProbeTarget("c1", "127.0.0.1")
 
-    async def http(path: str) -> ProbeAttempt:
-        return await check(deps, {"httpGet": {"port": port, "path": path}}, target, 30)
+    async def http(path: str, timeout: float = 30) -> ProbeAttempt:
+        return await check(deps, {"httpGet": {"port": port, "path": path}}, target, timeout)
 
     assert (await http("/200")).outcome is ProbeOutcome.SUCCESS
-    assert (await http("/399")).outcome is ProbeOutcome.SUCCESS
+    for path in ("/399", "/304", "/302", "/elsewhere"):
+        attempt = await http(path)
+        assert (attempt.outcome, attempt.warning) == (ProbeOutcome.SUCCESS, True)
+    assert (await http("/cut")).outcome is ProbeOutcome.UNKNOWN
+    assert ProbeOutcome.UNKNOWN in {(await http("/slow", timeout)).outcome for timeout in (0.1, 2)}
     assert (await http("/here")).outcome is ProbeOutcome.SUCCESS
     assert (await http("/500")).output == "HTTP probe failed with statuscode: 500"
-    assert (await http("/elsewhere")).warning
     assert (await check(deps, {"tcpSocket": {"port": port}}, target, 30)).outcome is ProbeOutcome.SUCCESS
     server.close()
     await server.wait_closed()

@@ -4,8 +4,10 @@ A probe is one attempt within its timeout and never raises; a hook raises HookFa
 """
 
 import asyncio
+import contextlib
 import importlib
 import os
+import time
 from typing import Any, Final, Literal
 from urllib.parse import urljoin, urlsplit
 
@@ -23,6 +25,8 @@ from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
 REDIRECTS = 10
+REDIRECT_CODES = (301, 302, 303, 307, 308)
+"""Codes whose Location Go's client follows."""
 LONGEST_HEADER = 64 << 10
 """Bytes of each of an answer's headers, of which there are at most 128; kubelet takes 10 MiB of all."""
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
@@ -41,9 +45,9 @@ async def check(deps: Dependencies, handler: views.Probe, target: ProbeTarget, t
     try:
         if handler.get("exec"):
             return await _exec(deps, handler["exec"], target, timeout)
+        if handler.get("httpGet"):
+            return await _http(handler["httpGet"], target, timeout)
         async with asyncio.timeout(timeout):
-            if handler.get("httpGet"):
-                return await _http(handler["httpGet"], target)
             if handler.get("tcpSocket"):
                 return await _tcp(handler["tcpSocket"], target)
             return await _grpc(handler.get("grpc") or {}, target, timeout)
@@ -107,12 +111,15 @@ def http_headers(source: views.HTTPGetAction, agent: str = PROBE_AGENT) -> CIMul
     return headers
 
 
-async def fetch(source: views.HTTPGetAction, target: ProbeTarget, agent: str = PROBE_AGENT) -> tuple[int, str, str]:
-    """Return status code, redirect target on another host, and start of the body.
+async def fetch(
+    source: views.HTTPGetAction, target: ProbeTarget, timeout: float, agent: str = PROBE_AGENT
+) -> tuple[int, str]:
+    """Return status code and the first OUTPUT bytes of the body; redirects to the same host are followed.
 
-    Redirects to the same host are followed.
+    Raises ClientPayloadError for a body that ends early or late; TimeoutError before it.
     """
     url = http_url(source, target)
+    due = time.monotonic() + timeout
     connector = aiohttp.TCPConnector(ssl=False, force_close=True)
     async with aiohttp.ClientSession(
         connector=connector,
@@ -122,23 +129,36 @@ async def fetch(source: views.HTTPGetAction, target: ProbeTarget, agent: str = P
         max_field_size=LONGEST_HEADER,
     ) as session:
         for _ in range(REDIRECTS):
-            async with session.get(url, headers=http_headers(source, agent), allow_redirects=False) as answer:
-                body = (await answer.content.read(OUTPUT)).decode(errors="replace")
-                location = answer.headers.get("Location", "")
-                if not 300 <= answer.status < 400 or not location:
-                    return answer.status, "", body
+            left = aiohttp.ClientTimeout(total=max(0.001, due - time.monotonic()))
+            headers = http_headers(source, agent)
+            async with session.get(url, headers=headers, allow_redirects=False, timeout=left) as answer:
+                location = answer.headers.get("Location", "") if answer.status in REDIRECT_CODES else ""
                 following = urljoin(url, location)
-                if urlsplit(following).hostname != urlsplit(url).hostname:
-                    return answer.status, following, body
+                if not location or urlsplit(following).hostname != urlsplit(url).hostname:
+                    return answer.status, await _start(answer.content)
                 url = following
     raise ValueError(f"stopped after {REDIRECTS} redirects")
 
 
-async def _http(source: views.HTTPGetAction, target: ProbeTarget) -> ProbeAttempt:
-    status, elsewhere, body = await fetch(source, target)
-    if elsewhere:
+async def _start(content: aiohttp.StreamReader) -> str:
+    try:
+        body = await content.readexactly(OUTPUT)
+    except asyncio.IncompleteReadError as whole:
+        body = whole.partial
+    except TimeoutError:
+        raise aiohttp.ClientPayloadError("timeout while reading the body") from None
+    return body.decode(errors="replace")
+
+
+async def _http(source: views.HTTPGetAction, target: ProbeTarget, timeout: float) -> ProbeAttempt:
+    """Judge an answer as kubelet does: one whose body ends early or late has no result."""
+    try:
+        status, body = await fetch(source, target, timeout)
+    except aiohttp.ClientPayloadError as error:
+        return ProbeAttempt(ProbeOutcome.UNKNOWN, str(error))
+    if 300 <= status < 400:
         return ProbeAttempt(ProbeOutcome.SUCCESS, f"Probe terminated redirects, Response body: {body}", warning=True)
-    if 200 <= status < 400:
+    if 200 <= status < 300:
         return ProbeAttempt(ProbeOutcome.SUCCESS, body)
     return ProbeAttempt(ProbeOutcome.FAILURE, f"HTTP probe failed with statuscode: {status}")
 
@@ -202,7 +222,8 @@ async def run_hook(
             if hook.get("exec"):
                 await _run_command(deps, hook["exec"], container_id, timeout)
             elif hook.get("httpGet"):
-                await fetch(hook["httpGet"], target(container, container_id, ip), HOOK_AGENT)
+                with contextlib.suppress(aiohttp.ClientPayloadError):
+                    await fetch(hook["httpGet"], target(container, container_id, ip), timeout, HOOK_AGENT)
             else:
                 await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))
     except TimeoutError:
