@@ -74,6 +74,10 @@ class ContainerStatus(msgspec.Struct, frozen=True):
     log_path: str = ""
     devices: str = ""
     """From annotation nodeplane.io/devices: what the container was started with."""
+    user: tuple[int, ...] = ()
+    """User, group and further groups of its first process; empty = the runtime does not report them."""
+    stop_signal: str = ""
+    """Name of the stop signal; empty = the runtime's default, or not reported."""
 
 
 class PodStatus(msgspec.Struct, frozen=True):

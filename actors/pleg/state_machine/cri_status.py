@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from protocols.lifecycle.pods.stop_signals import signal_name
 from protocols.messages.devices import DEVICES_ANNOTATION
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.wire import cri_pb2
@@ -11,6 +12,9 @@ RESTARTS = "io.kubernetes.container.restartCount"
 HASH = "io.kubernetes.container.hash"
 MAX_DIGITS = 9
 """Longest restart count accepted: int() raises for 5,000 digits, and the bus carries 64 bits only."""
+MAX_GROUPS = 1000
+MAX_ID = 2**31 - 1
+"""Highest id of a user or group that the API takes."""
 SANE_NS = 600 * 10**9
 """A runtime timestamp further than this from our clock counts as absent (0, seconds for nanoseconds, a wrong clock)."""
 
@@ -59,7 +63,15 @@ def container_status(status: "cri_pb2.ContainerStatus", sandbox_id: str) -> Cont
         spec_hash=status.annotations.get(HASH, ""),
         log_path=status.log_path,
         devices=status.annotations.get(DEVICES_ANNOTATION, ""),
+        user=_user(status.user.linux) if status.user.HasField("linux") else (),
+        stop_signal=signal_name(status.stop_signal),
     )
+
+
+def _user(user: "cri_pb2.LinuxContainerUser") -> tuple[int, ...]:
+    """Return the ids; none if the API takes one of them for no id."""
+    ids = (user.uid, user.gid, *user.supplemental_groups[:MAX_GROUPS])
+    return ids if all(0 <= id <= MAX_ID for id in ids) else ()
 
 
 def _count(text: str, fallback: int) -> int:

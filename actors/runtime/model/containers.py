@@ -111,6 +111,8 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     life: Life
     nodes: tuple[DeviceNode, ...] = ()
     """Device nodes of its CDI devices that the host lacks."""
+    user: tuple[int, ...] = ()
+    """User, group and further groups of its first process; empty if it is simulated."""
 
 
 class Sandbox(msgspec.Struct, eq=False):

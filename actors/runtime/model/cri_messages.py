@@ -99,8 +99,16 @@ def container_status(container: Container) -> pb.ContainerStatus:
         mounts=config.mounts,
         log_path=container.log_path,
         resources=pb.ContainerResources(linux=config.linux.resources),
+        user=_user(container.record.user),
         stop_signal=config.stop_signal,
     )
+
+
+def _user(ids: tuple[int, ...]) -> pb.ContainerUser | None:
+    if not ids:
+        return None
+    uid, gid, *groups = ids
+    return pb.ContainerUser(linux=pb.LinuxContainerUser(uid=uid, gid=gid, supplemental_groups=groups))
 
 
 def container_item(container: Container) -> pb.Container:

@@ -25,6 +25,7 @@ from actors.runtime.model.pods import Clock, RuntimePods, container_key, new_id,
 from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
 from actors.runtime.operations.host_paths import MountPoints, ready_sources
 from actors.runtime.spec import command
+from actors.runtime.spec.users import shown_user
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import wait_ended
@@ -96,10 +97,11 @@ class Containers:
         nodes: tuple[DeviceNode, ...] = ()
         if config.CDI_devices and script is None:
             config, nodes = await self._with_cdi(config, image, sandbox)
+        user = () if script is not None else await asyncio.to_thread(shown_user, config.linux.security_context, image)
         key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
         self._deps.pods.container_names.reserve(key, id)
         life = Life(created_at=self._deps.clock.next())
-        record = ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life, nodes)
+        record = ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life, nodes, user)
         container = Container(record, config, sandbox, script, image)
         try:
             await self._save(container.record, script is not None)

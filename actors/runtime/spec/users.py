@@ -85,6 +85,12 @@ def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> _
     return _User(uid, gid, groups)
 
 
+def shown_user(context: pb.LinuxContainerSecurityContext, image: Image | None) -> tuple[int, ...]:
+    """Return the user, group and further groups of `user_of` for reports, with the runtime's own in place of -1."""
+    uid, gid, groups = user_of(context, image)
+    return (os.geteuid() if uid < 0 else uid, os.getegid() if gid < 0 else gid, *groups)
+
+
 def _permit(uid: int, groups: tuple[int, ...]) -> None:
     if os.geteuid() == 0:
         return

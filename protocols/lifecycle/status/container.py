@@ -84,12 +84,25 @@ def _of_runs(
         "state": state,
         "lastState": last,
         "ready": _ready(container, newest, running and verdict.ready),
+        **_reported(newest),
         "restartCount": max(newest.restart_count, (before or {}).get("restartCount", 0)),
         "image": _image(newest.image) or container.image,
         "imageID": newest.image_id,
         "containerID": f"{context.runtime}://{newest.id}",
         "started": running and verdict.started,
     }
+
+
+def _reported(newest: ContainerStatus) -> views.ContainerStatus:
+    """Return user and stop signal, where the runtime reports them."""
+    shown: views.ContainerStatus = {}
+    if newest.user:
+        uid, gid, *groups = newest.user
+        further: views.LinuxContainerUser = {"supplementalGroups": groups} if groups else {}
+        shown["user"] = {"linux": {"uid": uid, "gid": gid, **further}}
+    if newest.stop_signal:
+        shown["stopSignal"] = newest.stop_signal
+    return shown
 
 
 def mount_statuses(

@@ -1,6 +1,7 @@
 """The status merger against a model runtime whose events are lost, late, doubled and out of order."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -212,6 +213,20 @@ def test_merger_timestamp_in_seconds_is_ignored() -> None:
     event.created_at = START // 10**9
     assert merger.event(event, runtime.now).change is not None
     assert merger.cache.entries[UID].modified == runtime.now
+
+
+@pytest.mark.parametrize(
+    ("user", "ids"),
+    [({"uid": 5, "gid": 6, "supplemental_groups": [7]}, (5, 6, 7)), ({"uid": -1}, ()), ({"uid": 1, "gid": 2**31}, ())],
+)
+def test_container_status_has_the_user_of_the_runtime_if_the_api_takes_it(
+    user: dict[str, Any], ids: tuple[int, ...]
+) -> None:
+    linux = cri.LinuxContainerUser(**user)
+    found = cri.ContainerStatus(user=cri.ContainerUser(linux=linux), stop_signal=cri.SIGNAL_SIGRTMINPLUS1)
+    assert container_status(found, "s").user == ids
+    assert container_status(found, "s").stop_signal == "SIGRTMIN+1"
+    assert container_status(cri.ContainerStatus(stop_signal=999), "s") == container_status(cri.ContainerStatus(), "s")
 
 
 def test_newer_than_is_strict_and_tells_absence() -> None:

@@ -107,6 +107,14 @@ def test_a_running_pod() -> None:
     assert shown["podIPs"] == [{"ip": "10.0.0.1"}]
 
 
+def test_user_and_stop_signal_are_shown_as_the_runtime_reports_them() -> None:
+    found = runtime(run("a", user=(5, 6, 7), stop_signal="SIGUSR1"), run("b", user=(0, 0)), run("c"))
+    first, second, third = status(pod(*map(container, "abc")), found)["containerStatuses"]
+    assert first["user"] == {"linux": {"uid": 5, "gid": 6, "supplementalGroups": [7]}}
+    assert (first["stopSignal"], second["user"]) == ("SIGUSR1", {"linux": {"uid": 0, "gid": 0}})
+    assert not {"stopSignal", "user"} & third.keys()
+
+
 def test_ended_containers_and_phases() -> None:
     for policy, codes, phase in (
         ("Always", (0, 1), "Running"),

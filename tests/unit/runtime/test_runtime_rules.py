@@ -1,18 +1,21 @@
 """Names, ids, filters, commands, signals, durations: the rules without any process."""
 
+import os
 import signal
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.runtime.model.containers import Container, ContainerRecord, Life, Sandbox, SandboxRecord
-from actors.runtime.model.cri_messages import image_id, image_ref, sandbox_status
+from actors.runtime.model.cri_messages import container_status, image_id, image_ref, sandbox_status
 from actors.runtime.model.errors import AmbiguousId, InvalidRequest, NameReserved, NotFound, SubscriberTooSlow
 from actors.runtime.model.pods import Clock, Reservations, RuntimePods, resolve
 from actors.runtime.operations.containers import stop_signal
 from actors.runtime.spec import command
+from actors.runtime.spec.users import shown_user
 from actors.runtime.state.container_events import ContainerEvents
 from protocols.lifecycle.errors import HollowInvalid
 from protocols.lifecycle.pods import hollow
@@ -28,6 +31,15 @@ def sandbox(name: str = "a", at: int = 1, id: str = "", **fields: Any) -> Sandbo
 def container(pod: Sandbox, name: str, at: int = 1, **fields: Any) -> Container:
     config = pb.ContainerConfig(metadata=pb.ContainerMetadata(name=name), **fields)
     return Container(ContainerRecord(f"c0{name}", pod.id, "boot", b"", Life(created_at=at)), config, pod)
+
+
+def test_status_has_the_ids_that_a_container_runs_as() -> None:
+    context = pb.LinuxContainerSecurityContext()
+    assert shown_user(context, None) == (os.geteuid(), os.getegid())
+    made = container(sandbox(), "a")
+    assert not container_status(made).HasField("user")
+    made.record = msgspec.structs.replace(made.record, user=(5, 6, 7))
+    assert container_status(made).user.linux == pb.LinuxContainerUser(uid=5, gid=6, supplemental_groups=[7])
 
 
 def pods() -> RuntimePods:

@@ -18,6 +18,7 @@ from actors.podworker.pods.environment.variables import ExpansionBudget, build_e
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from protocols.kinds import views
 from protocols.lifecycle.pods.resources import container_resources, hugepage_limits, linux_resources, oom_score
+from protocols.lifecycle.pods.stop_signals import signal_number
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
 from protocols.wire import cri_pb2
@@ -185,7 +186,7 @@ def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
         stdin_once=bool(raw.get("stdinOnce")),
         tty=bool(raw.get("tty")),
         linux=_linux(inputs),
-        stop_signal=_stop_signal(raw),
+        stop_signal=signal_number((raw.get("lifecycle") or {}).get("stopSignal") or ""),
         CDI_devices=[cri_pb2.CDIDevice(name=name) for name in grant.cdi_devices],
     )
 
@@ -199,12 +200,6 @@ def _mounts(inputs: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mo
 def log_path(container: str, attempt: int) -> str:
     """Return the log path relative to the pod's log directory."""
     return f"{container}/{attempt}.log"
-
-
-def _stop_signal(raw: views.Container) -> "cri_pb2.Signal":
-    """Return the stop signal; RUNTIME_DEFAULT is the image's, or SIGTERM."""
-    name = str((raw.get("lifecycle") or {}).get("stopSignal") or "RUNTIME_DEFAULT")
-    return getattr(cri_pb2, f"SIGNAL_{name.replace('+', 'PLUS').replace('-', 'MINUS')}", cri_pb2.SIGNAL_RUNTIME_DEFAULT)
 
 
 def _annotations(inputs: ConfigInputs) -> dict[str, str]:
