@@ -24,6 +24,7 @@ from protocols.lifecycle.pods.resources import (
     shown_sizes,
 )
 from protocols.lifecycle.pods.types import ContainerSpec, Kill, PodSpec
+from protocols.lifecycle.status.conditions import generation_of
 from protocols.lifecycle.status.events import RESIZE_COMPLETED, RESIZE_STARTED, PodEvent, resize_pending
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -55,9 +56,19 @@ def running(status: PodStatus) -> list[ContainerStatus]:
     return [run for run in newest if run.state == runtime_status.RUNNING]
 
 
-def adopt(spec: PodSpec, sizes: Sizes, runs: Sequence[ContainerStatus], shown: views.PodStatus) -> None:
-    """Assume that running containers have what was allocated; after a restart, what the API's status shows."""
-    if sizes.allocated is None and condition_true({"status": shown}, IN_PROGRESS):
+def unobserved(spec: PodSpec) -> bool:
+    """Return True if the spec changed after the API's status was written: a resize may be missing in it."""
+    return 0 < (spec.raw.get("status") or {}).get("observedGeneration", 0) < generation_of(spec)
+
+
+def adopt(
+    spec: PodSpec, sizes: Sizes, runs: Sequence[ContainerStatus], shown: views.PodStatus, unobserved: bool = False
+) -> None:
+    """Assume that running containers have what was allocated; after a restart, what the API's status shows.
+
+    `unobserved`: of the spec with which the worker began.
+    """
+    if sizes.allocated is None and (unobserved or condition_true({"status": shown}, IN_PROGRESS)):
         sizes.uncertain = {run.id for run in runs}
     allocated = shown_sizes(shown) if sizes.allocated is None else sizes.allocated
     sizes.allocated = {name: allocated.get(name, size) for name, size in desired_amounts(spec).items()}

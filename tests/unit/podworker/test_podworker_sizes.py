@@ -204,6 +204,27 @@ async def test_a_new_life_goes_on_where_the_last_one_was(shown: str, resizes: in
         assert again.fake.runtime.count("resize") == resizes
 
 
+@pytest.mark.parametrize(("observed", "undone"), [(1, [102]), (3, [])])
+async def test_resize_that_no_status_shows_is_undone_if_it_is_taken_back_meanwhile(
+    observed: int, undone: list[int], tmp_path: Path
+) -> None:
+    """Podworker was killed between the change and the status of it."""
+    scene = Scene(tmp_path, pod(burst("500m")))
+    async with at_work(scene):
+        await scene.running()
+    raw = deepcopy({**pod(burst("100m")), "status": scene.status})
+    raw["metadata"]["generation"], raw["status"]["observedGeneration"] = 3, observed
+    raw["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
+    again = Scene(tmp_path, raw)
+    again.fake.runtime.sandboxes = scene.fake.runtime.sandboxes
+    again.fake.runtime.containers = scene.fake.runtime.containers
+    again.fake.pleg.deliver("uid-1")
+    async with at_work(again):
+        await again.until(lambda: again.worker.state.grants is not None and again.worker.state.sizes.actuated)
+        await again.until(lambda: not again.worker.state.sizes.uncertain)
+        assert [what[1].cpu_shares for name, what in again.fake.runtime.calls if name == "resize"] == undone
+
+
 async def test_restart_before_a_pod_runs_admits_and_starts_it_with_its_old_size(tmp_path: Path) -> None:
     """After a reboot, too: kubelet has what it allocated in a file, here the API's status shows it."""
     reference = {"containerName": "a", "resource": "requests.cpu", "divisor": "1m"}

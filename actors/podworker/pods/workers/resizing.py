@@ -26,6 +26,7 @@ class Resizing:
         self._room = context.room
         self._clock = clock
         self.due_ns = 0
+        self._unobserved = resize.unobserved(context.state.spec)
         self._counted: dict[str, Amounts] | None = None
         """Allocated resources with which the node counts the pod."""
 
@@ -33,7 +34,7 @@ class Resizing:
         """Allocate and actuate after admission. Returns True if the status changed."""
         spec, sizes, before = self._state.spec, self._sizes, self._shown()
         runs = resize.running(status)
-        resize.adopt(spec, sizes, runs, shown)
+        resize.adopt(spec, sizes, runs, shown, self._unobserved)
         self._record(resize.allocate(spec, sizes, self._limits()))
         if self._counted != sizes.allocated:
             self._counted = sizes.allocated
