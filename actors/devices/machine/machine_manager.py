@@ -188,10 +188,11 @@ def make_placer(settings: Alignment, hardware: Hardware) -> Placer:
 def _rules(settings: Alignment, hardware: Hardware) -> Rules:
     options = settings.topologyManagerPolicyOptions
     most, node_count = int(options.get("max-allowable-numa-nodes", LEAST_ALLOWABLE)), len(hardware.numa.nodes)
-    if settings.aligns and node_count > most:
+    if (settings.aligns or settings.pins_memory) and node_count > most:
+        policies = "memory policy None and topology policy none" if settings.pins_memory else "topology policy none"
         raise MachineUnreadable(
-            f"unsupported on machines with more than {most} NUMA Nodes: this one has {node_count}; use topology policy "
-            f"none, or the option max-allowable-numa-nodes={node_count}"
+            f"unsupported on machines with more than {most} NUMA Nodes: this one has {node_count}; use {policies}, "
+            f"or the option max-allowable-numa-nodes={node_count}"
         )
     closest = options.get("prefer-closest-numa-nodes") == "true"
     return Rules(hardware.numa, settings.topologyManagerPolicy, settings.topologyManagerScope, closest)

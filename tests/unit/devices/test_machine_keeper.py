@@ -180,9 +180,10 @@ def test_many_nodes_need_a_word_from_whoever_set_it_up(tmp_path: Path) -> None:
     many = Described(sockets=1, cores_per_node=1, bare_nodes=8)
     with pytest.raises(MachineUnreadable, match="unsupported on machines with more than 8 NUMA Nodes"):
         keeper(tmp_path, machine=many, topologyManagerPolicy="restricted")
-    keeper(tmp_path, topologyManagerPolicy="none")
-    keeper(
-        tmp_path,
-        topologyManagerPolicy="restricted",
-        topologyManagerPolicyOptions={"max-allowable-numa-nodes": "9"},
-    )
+    memory: dict[str, Any] = {"memoryManagerPolicy": "Static", "reservedMemory": {"0": {"memory": "1Mi"}}}
+    with pytest.raises(MachineUnreadable, match="use memory policy None and topology policy none"):
+        keeper(tmp_path, machine=many, **memory)
+    keeper(tmp_path, machine=many, topologyManagerPolicy="none")
+    allowed = {"max-allowable-numa-nodes": "9"}
+    keeper(tmp_path, machine=many, topologyManagerPolicy="restricted", topologyManagerPolicyOptions=allowed)
+    keeper(tmp_path, machine=many, topologyManagerPolicyOptions=allowed, **memory)
