@@ -30,7 +30,8 @@ TOPOLOGY_POLICIES = ("none", "best-effort", "restricted", "single-numa-node")
 TOPOLOGY_SCOPES = ("container", "pod")
 TOPOLOGY_OPTIONS = ("prefer-closest-numa-nodes", "max-allowable-numa-nodes")
 LEAST_ALLOWABLE = 8
-RESERVABLE = ("cpu", "memory", "ephemeral-storage")
+RESERVABLE = ("cpu", "memory", "ephemeral-storage", "pid")
+"""kubelet's; pid limits the cgroup of all pods there, which is not made here."""
 _MEMORY_TYPE = re.compile(r"memory|hugepages-\d+(Ki|Mi|Gi)")
 
 

@@ -336,7 +336,7 @@ class PlaneOptions(msgspec.Struct, frozen=True, kw_only=True):
         str,
         flag(
             "NAME=AMOUNT,...",
-            "cpu, memory and ephemeral-storage subtracted from capacity for allocatable",
+            "cpu, memory and ephemeral-storage subtracted from capacity for allocatable; pid has no effect",
             kubelet="kubeReserved",
         ),
     ] = ""

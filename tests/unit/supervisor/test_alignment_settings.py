@@ -56,6 +56,10 @@ def test_without_a_list_the_amounts_count() -> None:
     assert found.reserved_millis == 1500
 
 
+def test_pid_of_a_kubelets_configuration_has_no_effect() -> None:
+    assert settings("--kube-reserved=pid=1000,cpu=1").kept == settings("--kube-reserved=cpu=1").kept
+
+
 @pytest.mark.parametrize(
     ("flags", "says"),
     [
@@ -88,6 +92,7 @@ def test_without_a_list_the_amounts_count() -> None:
         ("--reserved-memory=0:memory=lots", "is no amount"),
         ("--reserved-memory=0:memory=-1Gi", "is no amount"),
         ("--reserved-memory=0:memory=1Gi --memory-manager-policy=Static", "the two must agree"),
+        ("--system-reserved=pid=many", "is no amount"),
         ("--kube-reserved=gpu=1", "is none of cpu, memory"),
         ("--system-reserved=cpu=1,cpu=2", "names something twice"),
     ],
