@@ -30,7 +30,7 @@ class ReplicaSetController(WorkloadController):
         if settled and not terminating(obj):
             fault, error = await self._manage(obj, pods)
         now = self._tools.clock()
-        await self.write_status(obj, status(obj, pods, fault, now, observed=settled and error is None))
+        await self.write_status(obj, status(obj, pods, fault, now, observed=settled))
         self.again(obj, wait(obj, pods, now))
         if error is not None:
             raise error

@@ -50,7 +50,7 @@ class ReplicaFailure(msgspec.Struct, frozen=True):
 def status(
     replica_set: Object, pods: Sequence[PodView], fault: ReplicaFailure | None, now: float, *, observed: bool
 ) -> Object:
-    """Return the whole status; `observed` = all pods are known and the current spec was acted on."""
+    """Return the whole status; `observed` = all pods are known, so that there are at most these or `spec.replicas`."""
     known = replica_set.get("status") or {}
     generation = meta(replica_set).get("generation") or 0
     wanted = labels_of(template_of(replica_set))

@@ -1,0 +1,34 @@
+"""Workloads whose pods are rejected: what users see of them, and how they get out of it."""
+
+from typing import Any
+
+import pytest
+
+from protocols.kinds.table import DEPLOYMENTS, PODS, REPLICASETS, Resource
+from protocols.kube.errors import ApiError
+from protocols.kube.meta import Object
+from tests.support.workload_life import WorkloadLife, owned, template, workload
+
+
+def reject_pods(life: WorkloadLife, monkeypatch: pytest.MonkeyPatch, image: str) -> None:
+    """Reject pods of this image, as a quota does."""
+    create = life.api.create
+
+    async def rejecting(resource: Resource, obj: Object, *where: Any, **how: Any) -> Object:
+        if resource is PODS and obj["spec"]["containers"][0]["image"] == image:
+            raise ApiError(403, {"message": "exceeded quota: q", "reason": "Forbidden"})
+        return await create(resource, obj, *where, **how)
+
+    monkeypatch.setattr(life.api, "create", rejecting)
+
+
+async def test_deployment_whose_pods_are_rejected_rolls_out_a_template_that_mends_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With one replica no pod may be unavailable, so the new revision must start beside one that has no pods."""
+    life = WorkloadLife(0)
+    reject_pods(life, monkeypatch, "a:1")
+    life.api.put(DEPLOYMENTS, workload("d", "Deployment", replicas=1, template=template("d")))
+    await life.settle(lambda: any(replica_set.get("status") for replica_set in life.objects(REPLICASETS)))
+    life.change(DEPLOYMENTS, "d", template=template("d", "2"))
+    await life.settle(lambda: [pod.ready for pod in owned(life, "d")] == [True])
