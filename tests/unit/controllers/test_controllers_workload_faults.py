@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from protocols.kinds.table import DEPLOYMENTS, PODS, REPLICASETS, Resource
+from protocols.kinds.table import DAEMONSETS, DEPLOYMENTS, PODS, REPLICASETS, Resource
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object
+from protocols.kube.meta import Object, meta
 from tests.support.workload_life import WorkloadLife, owned, template, workload
 
 
@@ -32,3 +32,16 @@ async def test_deployment_whose_pods_are_rejected_rolls_out_a_template_that_mend
     await life.settle(lambda: any(replica_set.get("status") for replica_set in life.objects(REPLICASETS)))
     life.change(DEPLOYMENTS, "d", template=template("d", "2"))
     await life.settle(lambda: [pod.ready for pod in owned(life, "d")] == [True])
+
+
+async def test_daemon_set_whose_pods_are_rejected_has_a_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    life = WorkloadLife(0)
+    reject_pods(life, monkeypatch, "a:1")
+    life.api.put(DAEMONSETS, workload("d", "DaemonSet"))
+
+    def status() -> Object:
+        return dict(life.objects(DAEMONSETS)[0].get("status") or {})
+
+    await life.settle(lambda: bool(status().get("observedGeneration")))
+    assert (status()["desiredNumberScheduled"], status()["numberUnavailable"]) == (3, 3)
+    assert status()["observedGeneration"] == meta(life.objects(DAEMONSETS)[0])["generation"]

@@ -20,7 +20,7 @@ from actors.controllers.workloads.daemons.revisions import (
 )
 from protocols.kinds import views
 from protocols.kinds.table import CONTROLLERREVISIONS, DAEMONSETS, PODS
-from protocols.kube.errors import ApiError
+from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, labels_of, name_of, namespace_of, terminating, uid_of
 from protocols.process.rates import backoff_delay
 
@@ -86,14 +86,17 @@ class DaemonSetController(WorkloadController):
         settled = await self.settled(obj)
         pods = await self.claim_pods(obj)
         current, old = await self._history(obj, pods)
-        daemons = self._daemons(obj, current, pods)
+        daemons, fault = self._daemons(obj, current, pods), None
         if settled:
-            await self._manage(obj, daemons, hash_of(current))
-            for revision in surplus(obj, old, pods):
-                name, uid = name_of(revision), uid_of(revision)
-                await self._tools.client.delete(CONTROLLERREVISIONS, name, namespace_of(obj), uid=uid)
+            try:
+                await self._manage(obj, daemons, hash_of(current))
+                await self._clean(obj, old, pods)
+            except (ApiAway, ApiError) as error:
+                fault = error
         await self.write_status(obj, daemons.status(observed=settled))
         self.again(obj, daemons.next_available())
+        if fault is not None:
+            raise fault
 
     def _daemons(self, obj: Object, current: Object, pods: Sequence[PodView]) -> Daemons:
         fits = {name: fit(node, obj) for name, node in self._nodes.items()}
@@ -161,6 +164,11 @@ class DaemonSetController(WorkloadController):
             count = int((obj.get("status") or {}).get("collisionCount") or 0)
             await self.write_status(obj, {"collisionCount": count + 1})
             raise
+
+    async def _clean(self, obj: Object, old: Sequence[Object], pods: Sequence[PodView]) -> None:
+        for revision in surplus(obj, old, pods):
+            name, uid = name_of(revision), uid_of(revision)
+            await self._tools.client.delete(CONTROLLERREVISIONS, name, namespace_of(obj), uid=uid)
 
     async def _relabel(self, pods: list[PodView], old: str, new: str) -> None:
         for at, pod in enumerate(pods):
