@@ -36,6 +36,8 @@ class TaintEvictionController:
         self._due: dict[str, float] = {}
         """Pod key -> time of its eviction."""
         self._on_node: dict[str, set[str]] = {}
+        self._seen: dict[str, dict[str, float]] = {}
+        """Node -> times at which its NoExecute taints were seen first, by their keys."""
         self.pods: Mapping[str, views.Pod] = {}
         self.nodes: Mapping[str, views.Node] = {}
 
@@ -64,8 +66,12 @@ class TaintEvictionController:
 
     def node_changed(self, old: views.Node | None, new: views.Node | None) -> None:
         before, after = (execute_taints(node) if node else [] for node in (old, new))
+        name = name_of(new or old or {})
+        seen = self._seen.pop(name, {})
+        if after:
+            self._seen[name] = {key: seen.get(key, time.time()) for key in (str(taint.get("key")) for taint in after)}
         if before != after:
-            self._work.put(*((POD, key) for key in self._on_node.get(name_of(new or old or {}), ())))
+            self._work.put(*((POD, key) for key in self._on_node.get(name, ())))
 
     def _taints(self, node: str) -> list[views.Taint]:
         known = self.nodes.get(node)
@@ -90,7 +96,8 @@ class TaintEvictionController:
     def _eviction_time(self, pod: views.Pod) -> tuple[float, str] | None:
         if self._evictor.is_leaving(pod):
             return None
-        return eviction_time(pod, self._taints(node_of(pod)))
+        node = node_of(pod)
+        return eviction_time(pod, self._taints(node), self._seen.get(node, {}))
 
     def _cancel(self, key: str, pod: views.Pod | None) -> None:
         self._evictor.forget(key)

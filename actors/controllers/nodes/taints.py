@@ -8,7 +8,7 @@
 Source: pkg/controller/nodelifecycle and pkg/controller/tainteviction of Kubernetes 1.36.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from protocols.kinds import views
 from protocols.kube.meta import condition, meta
@@ -89,11 +89,12 @@ def execute_taints(node: views.Node) -> list[views.Taint]:
     return [taint for taint in taints_of(node) if taint.get("effect") == NO_EXECUTE]
 
 
-def eviction_time(pod: views.Pod, taints: Iterable[views.Taint]) -> tuple[float, str] | None:
+def eviction_time(pod: views.Pod, taints: Iterable[views.Taint], seen: Mapping[str, float]) -> tuple[float, str] | None:
     """Return when a NoExecute taint of a pod's node evicts it, in seconds since the epoch, and which; None for never.
 
     A toleration's seconds begin when the taint was added or the pod started, whichever is later. So a restart of the
-    controller does not extend them.
+    controller does not extend them. A taint of `kubectl taint` has no `timeAdded`: it counts from when it was `seen`,
+    by its key.
     """
     tolerations = (pod.get("spec") or {}).get("tolerations") or ()
     started = time_or((pod.get("status") or {}).get("startTime") or meta(pod).get("creationTimestamp"))
@@ -103,5 +104,6 @@ def eviction_time(pod: views.Pod, taints: Iterable[views.Taint]) -> tuple[float,
         read = Taint(key, str(taint.get("value") or ""), effect)
         borne = seconds_tolerated(read, tolerations)
         if borne is not None:
-            deadlines.append((max(started, time_or(taint.get("timeAdded"))) + borne, taint_text(read)))
+            added = time_or(taint.get("timeAdded"), seen.get(key, 0.0))
+            deadlines.append((max(started, added) + borne, taint_text(read)))
     return min(deadlines, default=None)

@@ -176,21 +176,24 @@ def tolerating(seconds: int | None, **status: str) -> views.Pod:
 def test_eviction_time_depends_on_toleration() -> None:
     taint: views.Taint = {"key": UNREACHABLE, "effect": "NoExecute", "timeAdded": format_time(2000)}
     of_node = f"{UNREACHABLE}:NoExecute"
-    assert eviction_time(tolerating(None), [taint]) is None
-    assert eviction_time(tolerating(300), [taint]) == (2300, of_node)
-    assert eviction_time(tolerating(300, startTime=format_time(2100)), [taint]) == (2400, of_node), "from its start"
-    assert eviction_time(tolerating(300), [taint, {**taint, "key": NOT_READY}]) == (2000, f"{NOT_READY}:NoExecute"), (
-        "one is not tolerated"
-    )
-    assert eviction_time(tolerating(300), [{**taint, "effect": "NoSchedule"}]) is None
-    assert eviction_time(tolerating(300), [{**taint, "timeAdded": "nonsense"}]) == (1300, of_node)
+    assert eviction_time(tolerating(None), [taint], {}) is None
+    assert eviction_time(tolerating(300), [taint], {}) == (2300, of_node)
+    assert eviction_time(tolerating(300, startTime=format_time(2100)), [taint], {}) == (2400, of_node), "from its start"
+    assert eviction_time(tolerating(300), [taint, {**taint, "key": NOT_READY}], {}) == (
+        2000,
+        f"{NOT_READY}:NoExecute",
+    ), "one is not tolerated"
+    assert eviction_time(tolerating(300), [{**taint, "effect": "NoSchedule"}], {}) is None
+    assert eviction_time(tolerating(300), [{**taint, "timeAdded": "nonsense"}], {}) == (1300, of_node)
+    by_user: views.Taint = {"key": UNREACHABLE, "effect": "NoExecute"}
+    assert eviction_time(tolerating(300), [by_user], {UNREACHABLE: 5000.0}) == (5300, of_node)
 
 
 def test_trimmed_pod_keeps_what_eviction_reads() -> None:
     pod = tolerating(300, startTime=format_time(2100))
     taint: views.Taint = {"key": UNREACHABLE, "effect": "NoExecute"}
     first, second = (cast("views.Pod", trim_pod(cast(Object, each))) for each in (pod, tolerating(300)))
-    assert eviction_time(first, [taint]) == eviction_time(pod, [taint])
+    assert eviction_time(first, [taint], {}) == eviction_time(pod, [taint], {})
     assert first["spec"]["tolerations"] is second["spec"]["tolerations"], "equal lists are stored once"
 
 
@@ -327,6 +330,21 @@ async def test_pods_of_lost_node_are_evicted_and_others_stay() -> None:
         await world.until("patient not ready", lambda: not is_ready(world.pod("patient")))
         assert not is_deleted(world.pod("elsewhere"))
         assert ("ns/brief", "TaintManagerEviction", "Marking for deletion Pod ns/brief") in world.events.told
+
+
+async def test_taint_of_a_user_gives_an_old_pod_its_time() -> None:
+    """`kubectl taint` adds no time, so the pod was deleted at once if it ran for longer than its toleration lasts."""
+    async with running_controllers() as world:
+        world.renewing = {"n1", "n2"}
+        for name in world.renewing:
+            world.api.put(NODES, node(name))
+        for name, seconds in (("patient", 300), ("brief", 0)):
+            world.add_pod(name, "n1", seconds)
+            old = world.pod(name)
+            world.api.put(PODS, {**old, "metadata": {**meta(old), "creationTimestamp": format_time(1000)}})
+        world.api.put(NODES, node("n1", taints=[{"key": UNREACHABLE, "effect": "NoExecute"}], Ready="Unknown"))
+        await world.until("brief is deleted", lambda: is_deleted(world.pod("brief")))
+        assert not is_deleted(world.pod("patient"))
 
 
 async def test_node_that_comes_back_loses_taints_and_keeps_pods() -> None:
