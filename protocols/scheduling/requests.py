@@ -1,11 +1,13 @@
 """Resources that a pod requests: the sum of its containers, and what the scheduler counts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from operator import is_
 from types import MappingProxyType
 from typing import Any, TypeVar
 
 from protocols.kinds import views
 from protocols.kube.errors import QuantityInvalid
+from protocols.kube.meta import condition
 from protocols.kube.quantity import NANO, Quantity, parse_quantity
 
 Amounts = dict[str, int]
@@ -89,33 +91,49 @@ def container_requests(container: views.Container) -> Amounts:
 
 
 def with_resize(pod: views.Pod, spec: views.PodSpec) -> views.PodSpec:
-    """Return the spec of a pod that is being resized.
+    """Return the spec of a pod with what it counts until a resize is done, as upstream.
 
-    It counts what it has or what it requests, whichever is more; if the resize is infeasible, what it has.
+    Each resource counts with the most that a container requests, was allocated and has; without what it requests if the
+    resize is infeasible.
     """
     status = pod.get("status") or {}
-    resizing = [c for c in status.get("conditions") or () if str(c.get("type")).startswith("PodResize")]
-    if not resizing:
+    pending = condition(pod, "PodResizePending") or {}
+    wants = pending.get("reason") != "Infeasible"
+    apps = _held(spec.get("containers"), status.get("containerStatuses"), wants)
+    inits = _held(spec.get("initContainers"), status.get("initContainerStatuses"), wants)
+    if apps is None and inits is None:
         return spec
-    wants = all(condition.get("reason") != "Infeasible" for condition in resizing)
     changed = spec.copy()
-    if containers := spec.get("containers"):
-        changed["containers"] = _held(containers, status.get("containerStatuses"), wants)
-    if inits := spec.get("initContainers"):
-        changed["initContainers"] = _held(inits, status.get("initContainerStatuses"), wants)
+    if apps is not None:
+        changed["containers"] = apps
+    if inits is not None:
+        changed["initContainers"] = inits
     return changed
 
 
 def _held(
-    containers: list[views.Container], statuses: list[views.ContainerStatus] | None, wants: bool
-) -> list[views.Container]:
-    held = {entry.get("name"): entry.get("allocatedResources") or {} for entry in statuses or ()}
-    return [_with(container, held.get(container.get("name")) or {}, wants) for container in containers]
+    containers: list[views.Container] | None, statuses: list[views.ContainerStatus] | None, wants: bool
+) -> list[views.Container] | None:
+    """Return the containers with what they hold; None if all hold what they request."""
+    held = {entry.get("name"): _holdings(entry) for entry in statuses or ()}
+    counted = [_with(each, held.get(each.get("name"), ()), wants) for each in containers or ()]
+    return None if all(map(is_, counted, containers or ())) else counted
 
 
-def _with(container: views.Container, held: Mapping[str, str], wants: bool) -> views.Container:
+def _holdings(status: views.ContainerStatus) -> list[Mapping[str, str]]:
+    """Return what a container was allocated, and what it has."""
+    both = status.get("allocatedResources"), (status.get("resources") or {}).get("requests")
+    return [held for held in both if held]
+
+
+def _with(container: views.Container, holdings: Collection[Mapping[str, str]], wants: bool) -> views.Container:
     resources = container.get("resources") or {}
     asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-    have, want = amounts(held), amounts(asked)
-    more = {name: text for name, text in held.items() if not wants or have.get(name, 0) > want.get(name, 0)}
-    return {**container, "resources": {**resources, "requests": {**asked, **more}}}
+    if all(held.items() <= asked.items() for held in holdings):
+        return container
+    counted, most = dict(asked), amounts(asked) if wants else {}
+    for held in holdings:
+        for name, amount in amounts(held).items():
+            if name not in most or amount > most[name]:
+                counted[name], most[name] = held[name], amount
+    return {**container, "resources": {**resources, "requests": counted}}
