@@ -186,7 +186,8 @@ class Scheduler:
 
     def _count_bound(self, pod: views.Pod, node: str) -> None:
         try:
-            self._cache.place(node, pod_view(pod))
+            if self._cache.place(node, pod_view(pod)):
+                self._changed(ROOM)
         except ObjectUnreadable as error:
             self._context.log.warning("bound pod is not counted pod=%s node=%s error=%s", key_of(pod), node, error)
 

@@ -66,6 +66,10 @@ def insufficient(reason: str) -> str | None:
     return reason.removeprefix(INSUFFICIENT) if reason.startswith(INSUFFICIENT) else None
 
 
+def _requests_less(pod: PodView, before: PodView) -> bool:
+    return any(amount > pod.requests.get(name, 0) for name, amount in before.requests.items())
+
+
 def _is_selected(pod: PodView, node: NodeView) -> bool:
     return selects_node(pod.node_selector, pod.affinity_terms, node.name, node.labels)
 
@@ -114,10 +118,11 @@ class Cache(msgspec.Struct):
             self.soft_tainted -= bool(gone.view.soft_taints)
             self.changes.mark(name)
 
-    def place(self, node: str, pod: PodView) -> None:
-        """Count a pod that is bound, or assumed to be."""
-        if self.placed.get(pod.uid) == (node, pod):
-            return
+    def place(self, node: str, pod: PodView) -> bool:
+        """Count a pod that is bound, or assumed to be. Return True if it had more before: it leaves room for others."""
+        known = self.placed.get(pod.uid)
+        if known == (node, pod):
+            return False
         self.forget(pod.uid)
         self.placed[pod.uid] = (node, pod)
         self.priorities[pod.priority] += 1
@@ -125,6 +130,7 @@ class Cache(msgspec.Struct):
         if load := self.nodes.get(node):
             load.count(pod)
             self.changes.mark(node)
+        return known is not None and (known[0] != node or _requests_less(pod, known[1]))
 
     def forget(self, uid: str) -> bool:
         """Stop counting a pod. Return True if it was counted."""
