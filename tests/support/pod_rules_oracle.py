@@ -125,6 +125,10 @@ def _peer(constraint: Any, pod: views.Pod, other: views.Pod) -> bool:
 
 
 def _selected(constraint: Any, pod: views.Pod, other: views.Pod) -> bool:
+    """A selector without requirements, matchLabelKeys included, selects no pod."""
+    own = [key for key in constraint.get("matchLabelKeys") or () if key in _labels(pod)]
+    if not any((constraint.get("labelSelector") or {}).values()) and not own:
+        return False
     return _selects(constraint.get("labelSelector"), _labels(other)) and _own_keys(constraint, pod, other)
 
 

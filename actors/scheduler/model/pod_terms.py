@@ -48,7 +48,7 @@ class PodTerm(msgspec.Struct, frozen=True):
 
 
 class SpreadConstraint(msgspec.Struct, frozen=True):
-    """One topology spread constraint; a selector of None matches no pod."""
+    """One topology spread constraint; a selector of None matches no pod, nor does one without requirements."""
 
     topology_key: str
     max_skew: int
@@ -173,7 +173,7 @@ class _Reader:
         return SpreadConstraint(
             topology_key=str(constraint.get("topologyKey") or ""),
             max_skew=int(constraint["maxSkew"]),
-            selector=self._selector(constraint),
+            selector=self._selector(constraint) or None,
             min_domains=int(constraint.get("minDomains") or 1),
             honors_affinity=constraint.get("nodeAffinityPolicy") != "Ignore",
             honors_taints=constraint.get("nodeTaintsPolicy") == "Honor",

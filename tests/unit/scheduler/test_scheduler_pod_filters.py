@@ -196,6 +196,15 @@ def test_spread_counts_no_terminating_pods_and_no_other_namespace() -> None:
     assert world.reasons(pod("p", DB, topologySpreadConstraints=[spread()])) == {"a": "", "b": ""}
 
 
+def test_spread_with_an_empty_selector_counts_nobody() -> None:
+    world = World(zoned("a", "east"), zoned("b", "west"))
+    for name in ("one", "two"):
+        world.place(pod(name, DB), "a")
+    for selector in ({}, {"matchLabels": {}}):
+        constraint = spread(labelSelector=selector)
+        assert world.reasons(pod("p", DB, topologySpreadConstraints=[constraint])) == {"a": "", "b": ""}
+
+
 @pytest.mark.parametrize(
     ("policies", "a"),
     [
