@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from protocols.kinds import views
+from protocols.kube.meta import condition
 
 NO_EFFECT, NO_SCHEDULE, NO_EXECUTE = "None", "NoSchedule", "NoExecute"
 HARD = (NO_SCHEDULE, NO_EXECUTE)
@@ -30,6 +31,18 @@ class Taint(msgspec.Struct, frozen=True, gc=False):
 
 UNSCHEDULABLE_TAINT = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 """Taint of every node with `spec.unschedulable`, whether its controller has written it or not."""
+
+
+NOT_READY, UNREACHABLE = "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"
+"""Keys of the taints of nodes whose condition Ready is False or Unknown."""
+
+
+def not_ready_taint(node: views.Node) -> Taint | None:
+    """Return the taint of a node that is not Ready, whether its controller has written it or not; None if it is."""
+    status = (condition(node, "Ready") or {}).get("status")
+    if status == "True":
+        return None
+    return Taint(UNREACHABLE if status == "Unknown" else NOT_READY, "", NO_SCHEDULE)
 
 
 def node_taints(node: views.Node) -> tuple[Taint, ...]:

@@ -11,11 +11,11 @@ from protocols.dra.diagnosis.types import Rejection
 from protocols.dra.pods import allocation_of
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import condition_true, key_of, labels_of, name_of, uid_of
+from protocols.kube.meta import key_of, labels_of, name_of, uid_of
 from protocols.kube.pods import is_finished
 from protocols.kube.quantity import BINARY_SI, DECIMAL_SI, NANO, Quantity
 from protocols.kube.selectors import selects
-from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, taint_text, tolerated, untolerated
+from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, not_ready_taint, taint_text, tolerated, untolerated
 from protocols.scheduling.host_ports import HostPort, pod_ports
 from protocols.scheduling.node_fit import NodeUse, Shortage, shortages
 from protocols.scheduling.node_selection import required_terms, selects_node
@@ -51,7 +51,7 @@ class NodeRules:
 
     def _reason(self, node: views.Node) -> Rejection | None:
         name, labels = name_of(node), labels_of(node)
-        if not condition_true(node, "Ready"):
+        if (absent := not_ready_taint(node)) and not tolerated(absent, self._tolerations):
             return Rejection(READY, "not ready")
         if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, self._tolerations):
             return Rejection(UNSCHEDULABLE, "unschedulable")

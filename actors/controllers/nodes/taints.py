@@ -12,11 +12,9 @@ from collections.abc import Iterable, Mapping
 
 from protocols.kinds import views
 from protocols.kube.meta import condition, meta
-from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, Taint, seconds_tolerated, taint_text
+from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, NOT_READY, UNREACHABLE, Taint, seconds_tolerated, taint_text
 from protocols.kube.times import now, time_or
 
-NOT_READY = "node.kubernetes.io/not-ready"
-UNREACHABLE = "node.kubernetes.io/unreachable"
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 BY_CONDITION = {
     ("Ready", "False"): NOT_READY,

@@ -13,9 +13,9 @@ from actors.scheduler.model.image_locality import node_images, pod_images
 from actors.scheduler.model.pod_terms import NO_RULES, PodRules, pod_rules
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
-from protocols.kube.meta import Object, condition_true, key_of, labels_of, meta, split_key, terminating, uid_of
+from protocols.kube.meta import Object, key_of, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.pods import is_finished
-from protocols.kube.taints import Taint, node_taints
+from protocols.kube.taints import Taint, node_taints, not_ready_taint
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import node_term, required_terms
 from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, subtract, with_resize
@@ -48,7 +48,8 @@ class NodeView:
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     allocatable: Amounts
-    ready: bool
+    not_ready: Taint | None
+    """Taint of a node that is not Ready."""
     unschedulable: bool
     images: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes by name."""
@@ -200,7 +201,7 @@ def _node_view(node: views.Node, spec: views.NodeSpec) -> NodeView:
         labels=dict(labels_of(node)),
         taints=node_taints(node),
         allocatable=amounts((node.get("status") or {}).get("allocatable") or {}),
-        ready=condition_true(node, "Ready"),
+        not_ready=not_ready_taint(node),
         unschedulable=bool(spec.get("unschedulable")),
         images=node_images(node.get("status") or {}),
     )

@@ -40,7 +40,7 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
     need not be on the node if it has none of them at all.
     """
     node = load.view
-    if not node.ready:
+    if node.not_ready and not tolerated(node.not_ready, pod.tolerations):
         return [NOT_READY]
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
         return [UNSCHEDULABLE]

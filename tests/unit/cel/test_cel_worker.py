@@ -616,7 +616,7 @@ def test_scheduling_cycle_leaves_slow_selectors_to_a_background_search(monkeypat
     monkeypatch.setattr(DeviceFit, "_searched", pending)
     monkeypatch.setattr(DeviceFit, "_find", slow)
     monkeypatch.setattr(DeviceFit, "_state", lambda *_: (None, 0, 0))
-    fit, node = DeviceFit.__new__(DeviceFit), NodeView("n", {}, (), {}, True, False)
+    fit, node = DeviceFit.__new__(DeviceFit), NodeView("n", {}, (), {}, None, False)
     with pytest.raises(SearchTakesLong) as left:
         asyncio.run(fit._search_at_once(Demand(), node, [node], time.monotonic() + 60))
     assert left.value.deep

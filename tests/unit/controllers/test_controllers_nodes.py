@@ -22,8 +22,6 @@ from actors.controllers.nodes.disruption import EVICTION_RATE, NodeDisruption
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.nodes.taints import (
     MANAGED,
-    NOT_READY,
-    UNREACHABLE,
     UNSCHEDULABLE,
     desired_taints,
     eviction_time,
@@ -35,6 +33,7 @@ from protocols.kinds import views
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.table import LEASES, NODES, PODS, Resource
 from protocols.kube.meta import Object, condition, meta, terminating
+from protocols.kube.taints import NOT_READY, UNREACHABLE
 from protocols.kube.times import format_time, now
 from tests.support.memory_api import Events, Follower, MemoryApi, conflict
 

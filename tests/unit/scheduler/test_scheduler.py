@@ -87,6 +87,16 @@ def test_a_toleration_opens_a_tainted_node() -> None:
     assert choose(cache_of(tainted), pod_view(pod(tolerations=[{"key": "dedicated", "value": "x"}])))[0] == ""
 
 
+@pytest.mark.parametrize(("ready", "key"), [("False", "not-ready"), ("Unknown", "unreachable")])
+def test_pod_of_the_network_goes_to_a_node_that_is_not_ready(ready: str, key: str) -> None:
+    absent = node("n1", ready)
+    absent["spec"]["taints"] = [{"key": f"node.kubernetes.io/{key}", "effect": "NoSchedule"}]
+    for toleration in ({"operator": "Exists"}, {"key": f"node.kubernetes.io/{key}", "operator": "Exists"}):
+        assert choose(cache_of(absent), pod_view(pod(tolerations=[toleration]))) == ("n1", "")
+    evicted_late = {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
+    assert "not ready" in choose(cache_of(absent), pod_view(pod(tolerations=[evicted_late])))[1]
+
+
 def test_required_affinity_is_a_choice_of_terms() -> None:
     terms = [
         {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["n7"]}]},
