@@ -55,12 +55,12 @@ class NodeRules:
             return Rejection(READY, "not ready")
         if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, self._tolerations):
             return Rejection(UNSCHEDULABLE, "unschedulable")
+        if (taint := untolerated(node_taints(node), self._tolerations)) is not None:
+            return Rejection(TAINT, f"untolerated taint {taint_text(taint)}")
         if not selects_node(self._selector, (), name, labels):
             return Rejection(SELECTION, f"does not match the pod's nodeSelector: {_unmatched(self._selector, labels)}")
         if not selects_node({}, self._terms, name, labels):
             return Rejection(SELECTION, "does not match the pod's node affinity")
-        if (taint := untolerated(node_taints(node), self._tolerations)) is not None:
-            return Rejection(TAINT, f"untolerated taint {taint_text(taint)}")
         taken = [_port_text(port) for port in self._ports if self._loads[name].ports.has_conflict((port,))]
         return Rejection(PORTS, f"no free host port: {', '.join(taken)}") if taken else None
 

@@ -27,6 +27,8 @@ from protocols.scheduling.node_selection import NOT_SELECTED, selects_node
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
+UNTOLERATED = "node(s) had untolerated taint(s)"
+"""Names no taint, as upstream: who may read a pod need not be allowed to read nodes."""
 TOO_MANY, INSUFFICIENT = "Too many pods", "Insufficient "
 NOTHING: frozenset[str] = frozenset()
 TURN_S = 0.01
@@ -44,11 +46,10 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
         return [NOT_READY]
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
         return [UNSCHEDULABLE]
+    if node.taints and untolerated(node.taints, pod.tolerations):
+        return [UNTOLERATED]
     if (pod.node_selector or pod.affinity_terms) and not _is_selected(pod, node):
         return [NOT_SELECTED]
-    if node.taints and (taint := untolerated(node.taints, pod.tolerations)):
-        value = f"{taint.key}: {taint.value}" if taint.value else taint.key
-        return [f"node(s) had untolerated taint {{{value}}}"]
     taken = [NO_PORTS] if pod.ports and load.ports.has_conflict(pod.ports) else []
     return taken or shortages(pod, load, backed)
 

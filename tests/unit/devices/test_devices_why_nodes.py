@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.model.views import NodeLoad, node_view, pod_view
-from actors.scheduler.nodes.node_cache import NOT_READY, UNSCHEDULABLE, reasons
+from actors.scheduler.nodes.node_cache import NOT_READY, UNSCHEDULABLE, UNTOLERATED, reasons
 from protocols.dra.gates import Gates
 from protocols.kinds import views
 from protocols.kube.meta import Object
@@ -68,6 +68,7 @@ def why(pod: views.Pod, node: views.Node, *placed: views.Pod) -> list[str]:
 EVENT = {
     NOT_READY: "not ready",
     UNSCHEDULABLE: "unschedulable",
+    UNTOLERATED: "untolerated taint",
     NOT_SELECTED: "does not match",
     NO_PORTS: "no free host port",
 }
@@ -75,8 +76,6 @@ EVENT = {
 
 def as_event(reason: str) -> str:
     """Return the words with which --why begins where the event gives this reason."""
-    if reason.startswith("node(s) had untolerated taint {"):
-        return "untolerated taint " + reason.split("{")[1].rstrip("}").replace(": ", "=")
     return EVENT.get(reason, f"{reason}:")
 
 
