@@ -6,6 +6,8 @@ from protocols.kinds import views
 from protocols.kube.selectors import term_matches
 
 NOT_SELECTED = "node(s) didn't match Pod's node affinity/selector"
+NOT_NAMED = "node(s) didn't satisfy plugin(s) [NodeAffinity]"
+"""Upstream's text for nodes that the pod's terms leave out by name: no other filter judges them."""
 
 
 def node_term(term: views.NodeSelectorTerm) -> views.NodeSelectorTerm:
@@ -26,6 +28,23 @@ def required_terms(spec: views.PodSpec) -> tuple[views.NodeSelectorTerm, ...]:
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
     return tuple(map(node_term, required.get("nodeSelectorTerms") or ()))
+
+
+def named_nodes(terms: Sequence[views.NodeSelectorTerm]) -> frozenset[str] | None:
+    """Return the nodes that required terms name, all of which name some; None if a term names none."""
+    names = [_names(term) for term in terms]
+    known = [each for each in names if each is not None]
+    return frozenset().union(*known) if terms and len(known) == len(names) else None
+
+
+def _names(term: views.NodeSelectorTerm) -> frozenset[str] | None:
+    """Return the names that all of a term's fields allow; None if it has no such field."""
+    named = [
+        frozenset(demand.get("values") or ())
+        for demand in term.get("matchFields") or ()
+        if demand.get("key") == "metadata.name" and demand.get("operator") == "In"
+    ]
+    return frozenset.intersection(*named) if named else None
 
 
 def selects_node(

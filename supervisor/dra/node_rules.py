@@ -18,7 +18,7 @@ from protocols.kube.selectors import selects
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, not_ready_taint, taint_text, tolerated, untolerated
 from protocols.scheduling.host_ports import HostPort, pod_ports
 from protocols.scheduling.node_fit import NodeUse, Shortage, shortages
-from protocols.scheduling.node_selection import required_terms, selects_node
+from protocols.scheduling.node_selection import named_nodes, required_terms, selects_node
 from protocols.scheduling.requests import amounts, pod_requests, with_resize
 
 READY, UNSCHEDULABLE, SELECTION, TAINT = "ready", "unschedulable", "node selection", "taint"
@@ -40,6 +40,7 @@ class NodeRules:
         spec = pod.get("spec") or {}
         self._tolerations = tuple(spec.get("tolerations") or ())
         self._selector, self._terms = spec.get("nodeSelector") or {}, required_terms(spec)
+        self._named = named_nodes(self._terms)
         self._ports, self._requests = pod_ports(spec), pod_requests(with_resize(pod, spec))
         self._allocated, self._backed = allocated, backed
         self._loads = _loads(pod, pods)
@@ -51,6 +52,8 @@ class NodeRules:
 
     def _reason(self, node: views.Node) -> Rejection | None:
         name, labels = name_of(node), labels_of(node)
+        if self._named is not None and name not in self._named:
+            return Rejection(SELECTION, "does not have the name that the pod's node affinity demands")
         if (absent := not_ready_taint(node)) and not tolerated(absent, self._tolerations):
             return Rejection(READY, "not ready")
         if (node.get("spec") or {}).get("unschedulable") and not tolerated(UNSCHEDULABLE_TAINT, self._tolerations):

@@ -17,7 +17,7 @@ from protocols.kube.meta import Object, key_of, labels_of, meta, split_key, term
 from protocols.kube.pods import is_finished
 from protocols.kube.taints import Taint, node_taints, not_ready_taint
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
-from protocols.scheduling.node_selection import node_term, required_terms
+from protocols.scheduling.node_selection import named_nodes, node_term, required_terms
 from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, subtract, with_resize
 
 RUN = frozenset((
@@ -93,6 +93,11 @@ class PodView:
     @cached_property
     def namespace(self) -> str:
         return split_key(self.key)[0]
+
+    @cached_property
+    def named_nodes(self) -> frozenset[str] | None:
+        """Return the only nodes that required node affinity allows by name; None if it names none."""
+        return named_nodes(self.affinity_terms)
 
     @cached_property
     def group(self) -> tuple[bool, str, tuple[tuple[str, str], ...]]:

@@ -23,7 +23,7 @@ from actors.scheduler.nodes.scoring import Preferences, node_preference
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, tolerated, untolerated
 from protocols.scheduling import node_fit
 from protocols.scheduling.host_ports import NO_PORTS
-from protocols.scheduling.node_selection import NOT_SELECTED, selects_node
+from protocols.scheduling.node_selection import NOT_NAMED, NOT_SELECTED, selects_node
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -42,6 +42,8 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
     need not be on the node if it has none of them at all.
     """
     node = load.view
+    if pod.named_nodes is not None and node.name not in pod.named_nodes:
+        return [NOT_NAMED]
     if node.not_ready and not tolerated(node.not_ready, pod.tolerations):
         return [NOT_READY]
     if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):

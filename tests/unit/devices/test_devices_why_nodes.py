@@ -13,7 +13,7 @@ from protocols.dra.gates import Gates
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.scheduling.host_ports import NO_PORTS
-from protocols.scheduling.node_selection import NOT_SELECTED
+from protocols.scheduling.node_selection import NOT_NAMED, NOT_SELECTED
 from supervisor.dra.node_rules import NodeRules
 from supervisor.dra.why import pod_answer
 from supervisor.dra.why_text import answer_parts, reason_of
@@ -69,6 +69,7 @@ EVENT = {
     NOT_READY: "not ready",
     UNSCHEDULABLE: "unschedulable",
     UNTOLERATED: "untolerated taint",
+    NOT_NAMED: "does not have the name",
     NOT_SELECTED: "does not match",
     NO_PORTS: "no free host port",
 }
@@ -101,6 +102,14 @@ CONTAINERS = st.builds(
     memory=st.sampled_from(["0", "512Mi", "1Gi"]),
     **{GPU: st.sampled_from(["0", "1"])},
 )
+
+
+def pinned_to(name: str) -> Object:
+    """Return the affinity of a DaemonSet's pod."""
+    by_name = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [by_name]}}}
+
+
 PODS = st.builds(
     pod,
     st.sampled_from(["a", "b", "c", "d"]),
@@ -109,6 +118,7 @@ PODS = st.builds(
     initContainers=st.lists(CONTAINERS, max_size=1),
     tolerations=st.sampled_from(TOLERATIONS),
     nodeSelector=st.sampled_from([{}, {}, {"zone": "a"}]),
+    affinity=st.sampled_from([{}, {}, pinned_to("n"), pinned_to("m")]),
 )
 
 

@@ -107,6 +107,22 @@ def test_required_affinity_is_a_choice_of_terms() -> None:
     assert choose(cache_of(node("n1"), node("n2")), pod_view(pod(affinity=required)))[0] == "n2"
 
 
+def test_nodes_that_affinity_leaves_out_by_name_count_for_nothing_else() -> None:
+    def demanding(*names: list[str]) -> PodView:
+        fields = [{"key": "metadata.name", "operator": "In", "values": each} for each in names]
+        required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        return pod_view(pod(limits={"cpu": "3"}, affinity=affinity))
+
+    cordoned, full = node("n1"), node("n2")
+    cordoned["spec"]["unschedulable"] = True
+    cache = cache_of(cordoned, full, node("n3"))
+    assert choose(cache, demanding(["n2"], ["n2", "n1"]))[1] == (
+        "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [NodeAffinity]."
+    )
+    assert "3 node(s) didn't satisfy" in choose(cache, demanding(["n1"], ["n2"]))[1]
+
+
 def test_requests_count_init_containers_and_sidecars_once() -> None:
     def container(cpu: str, **more: Any) -> views.Container:
         return cast("views.Container", {"resources": {"requests": {"cpu": cpu}}, **more})
