@@ -58,6 +58,8 @@ class Manifest(msgspec.Struct, frozen=True):
     wanted: Wanted
     not_after: float
     """Unix time at which the first of them expires."""
+    authorities: tuple[str, ...] = ()
+    """PEM of the CAs that signed them, in the order of AUTHORITIES."""
 
 
 def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
@@ -80,17 +82,25 @@ def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
 
 
 def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
-    """Return True if all certificates exist, are intact, have the same names and do not expire soon."""
+    """Return True if all certificates exist, are intact, of these CAs, have the same names and do not expire soon."""
     now = time.time() if now is None else now
     try:
         manifest = msgspec.json.decode((pki / MANIFEST).read_bytes(), type=Manifest)
+        authorities = read_authorities(pki)
     except (OSError, *UNREADABLE):
         return False
-    if manifest.wanted != what or manifest.not_after - now < RENEW_DAYS * DAY_S:
+    if (manifest.wanted, manifest.authorities) != (what, authorities):
+        return False
+    if manifest.not_after - now < RENEW_DAYS * DAY_S:
         return False
     names = [*AUTHORITIES, *(leaf.name for leaf in what.certificates)]
     files = [pki / f"{name}{suffix}" for name in names for suffix in (".crt", ".key")]
     return all(whole(path) for path in (*files, pki / "sa.key", pki / "sa.pub"))
+
+
+def read_authorities(pki: Path) -> tuple[str, ...]:
+    """Return the certificates of the CAs as `Manifest.authorities` has them. Raises OSError, UnicodeDecodeError."""
+    return tuple((pki / f"{name}.crt").read_text("utf-8") for name in AUTHORITIES)
 
 
 def expiry(pki: Path) -> float | None:

@@ -1,7 +1,7 @@
-"""Issue the certificates of a plane with CAs of its own, all ECDSA P-256. It loads cryptography.
+"""Issue the certificates of a plane, all ECDSA P-256. It loads cryptography.
 
 A lock file serialises groups that start together. A CA that is still valid stays, so that clients that trust it go on
-when names change.
+when names change; one that somebody put in its place, with an ECDSA or RSA key, signs all certificates anew.
 """
 
 import datetime
@@ -17,6 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from protocols.process.authority_key import authority_key_identifier
 from protocols.process.files import WholeFile, sync_directory, write_all, write_atomic
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
@@ -30,7 +31,7 @@ Key = ec.EllipticCurvePrivateKey
 
 
 class _Authority(msgspec.Struct, frozen=True):
-    key: Key
+    key: Key | rsa.RSAPrivateKey
     certificate: x509.Certificate
 
 
@@ -66,7 +67,7 @@ def _issue(directory: Path, what: Wanted) -> None:
     write_all(files)
     for name in certificates.OBSOLETE_FILES:
         (directory / name).unlink(missing_ok=True)
-    manifest = Manifest(what, min(ends).timestamp())
+    manifest = Manifest(what, min(ends).timestamp(), certificates.read_authorities(directory))
     write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
@@ -74,12 +75,11 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
     """Return a CA from its files, or None if it is damaged or expires soon."""
     try:
         certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
-        key = serialization.load_pem_private_key((directory / f"{name}.key").read_bytes(), password=None)
     except (OSError, ValueError):
         return None
+    key = _private_key(directory / f"{name}.key")
     enough = now + datetime.timedelta(days=certificates.RENEW_DAYS)
-    same = isinstance(key, Key) and key.public_key() == certificate.public_key()
-    if not same or certificate.not_valid_after_utc < enough or not isinstance(key, Key):
+    if key is None or key.public_key() != certificate.public_key() or certificate.not_valid_after_utc < enough:
         return None
     return _Authority(key, certificate)
 
@@ -120,13 +120,12 @@ def make_leaf(authority: _Authority, what: Certificate, now: datetime.datetime) 
     if what.organization:
         names.insert(0, x509.NameAttribute(NameOID.ORGANIZATION_NAME, what.organization))
     purpose = ExtendedKeyUsageOID.SERVER_AUTH if what.hosts else ExtendedKeyUsageOID.CLIENT_AUTH
-    ca_key_id = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
     builder = (
         _builder(x509.Name(names), authority.certificate.subject, key, now, certificates.LEAF_DAYS)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(key_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
-        .add_extension(ca_key_id, critical=False)
+        .add_extension(authority_key_identifier(authority.certificate), critical=False)
     )
     if what.hosts:
         builder = builder.add_extension(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from actors.controllers.certificates.rules import parse_request, seconds_of, usages_of
 from protocols.errors import NodeplaneError
 from protocols.kube.meta import Object
+from protocols.process.authority_key import authority_key_identifier
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -50,7 +51,6 @@ def _builder(csr: Object, authority: "x509.Certificate", now: datetime.datetime)
     request, usages, seconds = parse_request(csr), usages_of(csr), seconds_of(csr)
     ends = now + datetime.timedelta(seconds=seconds) - (BACKDATED if seconds > SHORT_S else datetime.timedelta())
     purposes = {"client auth": ExtendedKeyUsageOID.CLIENT_AUTH, "server auth": ExtendedKeyUsageOID.SERVER_AUTH}
-    issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())  # type: ignore[arg-type]  # of a CA
     builder = (
         x509.CertificateBuilder()
         .subject_name(_subject(request.subject))
@@ -62,7 +62,7 @@ def _builder(csr: Object, authority: "x509.Certificate", now: datetime.datetime)
         .add_extension(_key_usage(usages), critical=True)
         .add_extension(x509.ExtendedKeyUsage([purposes[usage] for usage in sorted(usages & purposes.keys())]), False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(issuer_key, critical=False)
+        .add_extension(authority_key_identifier(authority), critical=False)
     )
     names = _alternative_names(request)
     return builder.add_extension(x509.SubjectAlternativeName(names), critical=False) if names else builder

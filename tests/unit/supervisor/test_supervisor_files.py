@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,6 +15,9 @@ import msgspec
 import pytest
 import yaml
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import NameOID
 
 from actors.apiserver.http.authentication.signing import load_keys
 from protocols.process.files import is_locked
@@ -28,6 +32,8 @@ from supervisor.root import leftovers, lock, logs
 from supervisor.root.lock import SupervisorLocks, supervisors
 from supervisor.startup.prepare import prepare
 from supervisor.startup.prepared import reserve
+
+AnyKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 
 
 def test_logs_large_are_bounded_and_writers_go_on(root: Path) -> None:
@@ -274,6 +280,39 @@ def test_certificates_of_store_have_own_ca(root: Path) -> None:
     kept = where.etcd_ca.read_bytes()
     issue.issue(where.pki, certificates.wanted("n2"))
     assert where.etcd_ca.read_bytes() == kept
+
+
+@pytest.mark.parametrize("key", [rsa.generate_private_key(65537, 2048), ec.generate_private_key(ec.SECP384R1())])
+def test_authority_put_in_place_of_ours_signs_all_anew(root: Path, key: AnyKey) -> None:
+    """Its key identifier is not derived from the key as ours is, like that of recent Go programs."""
+    directory, what = root / "pki", certificates.wanted("n1")
+    issue.issue(directory, what)
+    identifier = x509.SubjectKeyIdentifier(b"another-20-byte-name")
+    files = {"ca.crt": own_authority(key, identifier), "ca.key": pem(key)}
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    assert not certificates.current(directory, what)
+    issue.issue(directory, what)
+    assert certificates.current(directory, what)
+    assert {name: (directory / name).read_bytes() for name in files} == files
+    leaf, authority = (x509.load_pem_x509_certificate((directory / f"{n}.crt").read_bytes()) for n in ("admin", "ca"))
+    leaf.verify_directly_issued_by(authority)
+    named = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
+    assert named.key_identifier == identifier.digest
+    assert issuer(directory / "etcd" / "server.crt") == "CN=nodeplane-etcd-ca"
+
+
+def own_authority(key: AnyKey, identifier: x509.SubjectKeyIdentifier) -> bytes:
+    name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own-ca")]), datetime.now(UTC)
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1000))
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+    signed = builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.PEM)
+
+
+def pem(key: AnyKey) -> bytes:
+    form, plain = serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, form, plain)
 
 
 def test_certificates_of_earlier_version_are_kept(root: Path) -> None:
