@@ -237,6 +237,15 @@ def test_a_reader_that_holds_the_link_sees_old_or_new_never_a_mix(tmp_path: Path
     os.close(held)
 
 
+def test_write_that_fails_leaves_the_old_files_and_nothing_of_the_new_ones(tmp_path: Path) -> None:
+    atomic.write(tmp_path, {"a": File(b"1", 0o644)})
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(OSError, match="too long"):
+        atomic.write(tmp_path, {"a": File(b"2", 0o644), "b" * 256: File(b"2", 0o644)})
+    assert sorted(os.listdir(tmp_path)) == before
+    assert (tmp_path / "a").read_bytes() == b"1"
+
+
 def test_files_of_a_group_are_readable_by_it_where_root_writes_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -58,18 +58,25 @@ def _read(version: Path) -> dict[str, tuple[bytes, int]]:
 
 def _fresh(directory: Path, payload: Payload, group: int) -> Path:
     version = directory / (PREFIX + secrets.token_hex(6))
-    _make(version)
-    for path, file in payload.items():
-        target = version / path
-        for parent in reversed(PurePosixPath(path).parents[:-1]):
-            _make(version / parent)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(file.data)
-            if (file.owner >= 0 or group >= 0) and os.geteuid() == 0:
-                os.fchown(descriptor, file.owner, group)
-            os.fchmod(descriptor, _mode(file, group))
+    try:
+        _make(version)
+        for path, file in payload.items():
+            for parent in reversed(PurePosixPath(path).parents[:-1]):
+                _make(version / parent)
+            _write_file(version / path, file, group)
+    except OSError:
+        shutil.rmtree(version, ignore_errors=True)  # a full disk stays full if each try leaves what it wrote
+        raise
     return version
+
+
+def _write_file(target: Path, file: File, group: int) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(file.data)
+        if (file.owner >= 0 or group >= 0) and os.geteuid() == 0:
+            os.fchown(descriptor, file.owner, group)
+        os.fchmod(descriptor, _mode(file, group))
 
 
 def _swap(directory: Path, name: str) -> None:
