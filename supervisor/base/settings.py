@@ -135,7 +135,7 @@ def alignment(options: PlaneOptions) -> Alignment:
             reservedMemory=reserved_memory(options.reserved_memory),
             kubeReserved=pairs(options.kube_reserved, "--kube-reserved"),
             systemReserved=pairs(options.system_reserved, "--system-reserved"),
-            sysfsRoot=options.sysfs_root,
+            sysfsRoot=values.sysfs_root(options.sysfs_root, options.reserved_cpus),
         )
     )
 

@@ -1,10 +1,12 @@
 """Check single values of flags. Every function raises UsageError with the flag, the value and the valid values."""
 
+import contextlib
 import grp
 import ipaddress
 import os
 import re
 import socket
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from protocols.errors import SettingsInvalid
@@ -13,6 +15,7 @@ from protocols.kube.quantity import parse_quantity
 from protocols.kube.request_uri import uri_host
 from protocols.messages.podworker import SERVING_SUFFIX
 from protocols.node import sysctls
+from protocols.node.cpulist import format_list, parse_list
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.settings import GATES
 from supervisor.base.errors import UsageError
@@ -38,6 +41,19 @@ def bind_address(value: str, flag: str = "--bind-address") -> str:
         return str(ipaddress.ip_address(value))
     except ValueError:
         raise UsageError(f"{flag} {value!r} is no IP address; use 0.0.0.0 for all of this machine's") from None
+
+
+def sysfs_root(text: str, reserved: str) -> str:
+    """Return the absolute path of a directory that describes CPUs, of which some that are `reserved` are online."""
+    root = os.path.abspath(os.path.expanduser(text))
+    described = Path(root, "sys/devices/system/cpu")
+    if not described.is_dir():
+        raise UsageError(f"--sysfs-root {text} has no directory sys/devices/system/cpu, which describes its CPUs")
+    with contextlib.suppress(OSError):  # all are online where no file tells
+        online = parse_list((described / "online").read_text())
+        if reserved and not parse_list(reserved) & online:
+            raise UsageError(f"--reserved-cpus {reserved} names no CPU that is online; there are {format_list(online)}")
+    return root
 
 
 def otlp(text: str) -> str:

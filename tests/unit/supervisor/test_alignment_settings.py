@@ -1,5 +1,7 @@
 """Flags and settings of CPU, memory and topology management: kubelet's names, and one line for what is wrong."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -10,6 +12,7 @@ from supervisor.base.errors import UsageError
 from supervisor.base.options import PlaneOptions
 from supervisor.base.settings import settings_of
 from supervisor.cli.flags import Parser, add_plane_flags, plane_options
+from tests.support.machines import Described, write_machine
 
 
 def settings(*words: str) -> Alignment:
@@ -25,7 +28,8 @@ def test_everything_is_off_by_default() -> None:
     assert msgspec.json.decode(msgspec.json.encode(found), type=Settings) == found
 
 
-def test_all_of_it() -> None:
+def test_all_of_it(tmp_path: Path) -> None:
+    write_machine(tmp_path, Described())
     found = settings(
         "--cpu-manager-policy=static",
         "--cpu-manager-policy-options=full-pcpus-only=true,strict-cpu-reservation=true",
@@ -38,7 +42,7 @@ def test_all_of_it() -> None:
         "--reserved-memory=2:memory=512Mi",
         "--kube-reserved=memory=1Gi,cpu=500m",
         "--system-reserved=memory=1Gi,ephemeral-storage=10Gi",
-        "--sysfs-root=/tree",
+        f"--sysfs-root={tmp_path}",
     )
     assert found.named_cpus == {0, 1, 8}
     assert found.reserved_by_node[0] == {"memory": 1 << 30, "hugepages-1Gi": 2 << 30}
@@ -48,7 +52,20 @@ def test_all_of_it() -> None:
         "hugepages-1Gi": 2 << 30,
         "ephemeral-storage": 10 << 30,
     }
-    assert found.sysfsRoot == "/tree"
+    assert found.sysfsRoot == str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("tree", "cpus", "says"),
+    [
+        (".", "64-65", "--reserved-cpus 64-65 names no CPU that is online; there are 0-1"),
+        ("none", "0", "none has no directory sys/devices/system/cpu"),
+    ],
+)
+def test_flags_that_fit_no_cpu_are_found_at_the_command_line(tree: str, cpus: str, says: str, tmp_path: Path) -> None:
+    write_machine(tmp_path, Described())
+    with pytest.raises(UsageError, match=says):
+        settings(f"--sysfs-root={tmp_path / tree}", f"--reserved-cpus={cpus}")
 
 
 def test_without_a_list_the_amounts_count() -> None:
