@@ -99,11 +99,14 @@ FIXES = {
 UNKNOWN_FIX = "try again; should it stay, report it as a fault of nodeplane"
 
 
-def did_you_mean(name: str, known: Mapping[str, str]) -> str:
-    """Return `did you mean X? `, X being the value of the known name that is nearest; "" if none is near."""
+def did_you_mean(name: str, known: Mapping[str, str], cutoff: float = 0.6) -> str:
+    """Return `did you mean X? `, X being the value of the known name that is nearest; "" if none is near.
+
+    `cutoff`: how near, from 0 to 1 for the same name.
+    """
     import difflib  # a name that is right does without
 
-    near = difflib.get_close_matches(name, known, n=1)
+    near = difflib.get_close_matches(name, known, n=1, cutoff=cutoff)
     return f"did you mean {known[near[0]]}? " if near else ""
 
 

@@ -15,6 +15,8 @@ from protocols.process.layout import Layout, layout
 from protocols.process.settings import Adopt, PodResourcesSettings
 
 LOOPBACK = "127.0.0.1"
+VARIABLE = "NODEPLANE_"
+"""Prefix of the environment variables that stand for flags."""
 BOOLEANS = ("true", "false")
 _ALIGNMENT, _POD_RESOURCES = Alignment(), PodResourcesSettings()
 
@@ -414,7 +416,7 @@ class Flag(msgspec.Struct, frozen=True):
     @property
     def variable(self) -> str:
         """The environment variable that stands for the flag."""
-        return f"NODEPLANE_{self.field.upper()}"
+        return VARIABLE + self.field.upper()
 
 
 def _declared_flags() -> Mapping[str, Flag]:

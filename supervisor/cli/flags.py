@@ -9,7 +9,7 @@ import msgspec
 
 from protocols.process.layout import Layout
 from supervisor.base.errors import UsageError, did_you_mean
-from supervisor.base.options import FLAGS, Flag, PlaneOptions, layout_of
+from supervisor.base.options import FLAGS, VARIABLE, Flag, PlaneOptions, layout_of
 
 ROOT = FLAGS["root"]
 LOG_LEVEL = FLAGS["log_level"]
@@ -17,6 +17,10 @@ HEALTH = {"unhealthy": "unhealthy", "healthy": "healthy", "unknown": "unknown", 
 """Health on the command line -> health in a ChaosDevice request. Unknown is for DRA drivers, clear as reported."""
 
 
+FOR_PROGRAMS = "POD_RESOURCES"
+"""Variable that agents read, which is near a flag."""
+NEAR = 0.8
+"""Likeness of a misspelt name to its flag's."""
 MISSING = "the following arguments are required: "
 """Prefix of argparse's error, which lists no choices."""
 
@@ -117,6 +121,7 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
 
 def plane_options(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> PlaneOptions:
     """Read the options from flags, then the environment, then defaults. Raises UsageError."""
+    _check_names(environment)
     given: dict[str, object] = {}
     for flag in FLAGS.values():
         if hasattr(args, flag.field):
@@ -124,6 +129,15 @@ def plane_options(args: argparse.Namespace, environment: Mapping[str, str] = os.
         elif environment.get(flag.variable, "") != "":
             given[flag.field] = _from_environment(flag, environment[flag.variable])
     return msgspec.convert(given, PlaneOptions)
+
+
+def _check_names(environment: Mapping[str, str]) -> None:
+    """Raises UsageError for a misspelt variable. Others may be of services (`NODEPLANE_SERVICE_HOST`) or programs."""
+    known = {flag.variable.removeprefix(VARIABLE): flag.variable for flag in FLAGS.values()}
+    for name in environment:
+        short = name.removeprefix(VARIABLE)
+        if short not in (name, *known, FOR_PROGRAMS) and (near := did_you_mean(short, known, NEAR)):
+            raise UsageError(f"{name} stands for no flag; {near.rstrip()}")
 
 
 def _from_environment(flag: Flag, text: str) -> object:

@@ -36,6 +36,18 @@ def test_verbose_is_log_level_debug() -> None:
     assert parse("-v", "--log-level=warning").log_level == "warning", "the last one counts"
 
 
+def test_misspelt_variable_is_named_and_one_of_somebody_else_is_not() -> None:
+    others = {
+        "NODEPLANE_POD_RESOURCES": "x",
+        "NODEPLANE_SERVICE_PORT": "1",
+        "NODEPLANE_METRICS_URL": "x",
+        "PLEG_MOD": "x",
+    }
+    assert parse(**others) == PlaneOptions()
+    with pytest.raises(UsageError, match=r"NODEPLANE_PLEG_MOD stands for no flag; did you mean NODEPLANE_PLEG_MODE\?"):
+        parse(NODEPLANE_PLEG_MOD="generic")
+
+
 def test_settings_bind_address_and_names_are_kept() -> None:
     given = ("--root=/r", "--node-name=n1", "--bind-address")
     settings = settings_of(parse(*given, "10.0.0.1", "--api-names=api.example.com,10.9.9.9"), 7000)
