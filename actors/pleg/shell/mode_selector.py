@@ -14,7 +14,7 @@ from protocols.messages.pleg import PlegState
 
 WAITING_FOR_RELIST = "events are merged after the next full relist"
 SUSPECT_S = 60.0
-"""Time in hint mode after the runtime missed an event."""
+"""Time in hint mode after the runtime missed an event, and until unusable timestamps are looked at again."""
 
 
 class ModeSelectorOptions(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class ModeSelector:
     def __init__(self, options: ModeSelectorOptions) -> None:
         self._options = options
         self._stamps: bool | None = None
-        self._suspect_until = 0.0
+        self._suspect_until = self._stamps_due = 0.0
         self._published: PlegState | None = None
         self.last_started = 0.0
         """Monotonic start of the last successful relist; 0 before the first."""
@@ -69,8 +69,16 @@ class ModeSelector:
 
     def on_stamps(self, stamps: bool) -> None:
         if stamps != self._stamps:
-            self._stamps = stamps
+            self._stamps, self._stamps_due = stamps, time.monotonic() + SUSPECT_S
             self._replan()
+
+    def stamps_due(self) -> bool:
+        """Return True once in SUSPECT_S without usable timestamps: the runtime's clock may have been set right."""
+        now = time.monotonic()
+        if self._stamps is not False or now < self._stamps_due:
+            return False
+        self._stamps_due = now + SUSPECT_S
+        return True
 
     def on_missed_events(self) -> None:
         """Use hint mode for SUSPECT_S: the runtime sent no event for something."""

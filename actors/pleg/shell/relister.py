@@ -142,7 +142,10 @@ class Relister:
         plan = self._merger.relist(stamp, await self._options.runtime.snapshot())
         for uid in plan.vanished:
             self._apply(Inspection(uid, None, stamp, 0, None), Source.RELIST)
-        results = await asyncio.gather(*(self._inspect(uid) for uid in plan.inspect), return_exceptions=True)
+        inspect = plan.inspect
+        if not inspect and self._options.mode.stamps_due():
+            inspect = list(self._merger.cache.entries)[:1]
+        results = await asyncio.gather(*(self._inspect(uid) for uid in inspect), return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException):
                 raise result

@@ -31,7 +31,7 @@ class ModeInput(msgspec.Struct, frozen=True):
     mode: str = "auto"
     gate: bool = True
     stamps: bool | None = None
-    """True if PodSandboxStatus carries timestamp and container statuses; None before the first one."""
+    """True if PodSandboxStatus carries a sane timestamp and container statuses; None before the first one."""
     events_missed: bool = False
     """Events were missed within the last minute."""
 
@@ -62,7 +62,7 @@ def plan(state: RuntimeState, inputs: ModeInput) -> ModePlan:
     if inputs.mode == Mode.HINT.value:
         return _hint("asked for")
     if inputs.stamps is False and inputs.mode != Mode.EVENTED.value:
-        return _hint("the runtime does not stamp its statuses")
+        return _hint("the runtime does not stamp its statuses with the time")
     if inputs.events_missed:  # last: the other reasons for the same mode do not pass
         return _hint("events were missed; relists every second for a while")
     return ModePlan(Mode.EVENTED, EVENTED_PERIOD_S, EVENTED_LIMIT_S, _why_evented(inputs))

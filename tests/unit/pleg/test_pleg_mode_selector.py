@@ -2,13 +2,17 @@
 
 import asyncio
 import time
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from actors.pleg.shell.mode_selector import WAITING_FOR_RELIST, ModeSelector, ModeSelectorOptions
+from actors.pleg.shell.mode_selector import SUSPECT_S, WAITING_FOR_RELIST, ModeSelector, ModeSelectorOptions
+from actors.pleg.shell.relister import Relister, RelisterOptions
+from actors.pleg.shell.runtime_client import Inspection
+from actors.pleg.state_machine.lifecycle_events import RUNNING
 from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
-from protocols.messages.pleg import PlegState
+from protocols.messages.pleg import PlegState, PodStatus, SandboxStatus
 
 STREAMING = RuntimeState(connected=True, streaming=True, events_supported=True)
 
@@ -38,6 +42,28 @@ def test_mode_events_trusted_is_evented() -> None:
     assert (published[-1].mode, published[-1].why) == ("generic", WAITING_FOR_RELIST)
     selector.on_runtime(RuntimeState(connected=True, events_supported=True))
     assert published[-1].why == "no event stream yet"
+
+
+async def test_timestamps_of_an_idle_node_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a step of the runtime's clock that was undone: nothing else leads to an inspection."""
+    now, status = [1_000.0], PodStatus("uid-1", sandboxes=(SandboxStatus("s1", True, 0, 1),))
+    monkeypatch.setattr("actors.pleg.shell.mode_selector.time", Mock(monotonic=lambda: now[0], time_ns=time.time_ns))
+    merger = StatusMerger(trusted=True)
+    selector = ModeSelector(ModeSelectorOptions("auto", True, merger, Mock()))
+    selector.on_runtime(STREAMING)
+    runtime = Mock(snapshot=AsyncMock(return_value={"uid-1": {"s1": RUNNING}}), inspect=AsyncMock())
+    runtime.inspect.side_effect = lambda uid: Inspection(uid, status, time.time_ns(), 0, runtime.stamped)
+    relister = Relister(RelisterOptions(merger, runtime, selector, Mock(), Mock(), Mock(), Mock()))
+    for stamped, later, mode in (
+        (False, 0, "hint"),
+        (True, 0, "hint"),
+        (True, SUSPECT_S, "evented"),
+        (True, 900, "evented"),
+    ):
+        now[0], runtime.stamped = now[0] + later, stamped
+        assert await relister._relist()
+        assert selector.plan.mode.value == mode
+    assert runtime.inspect.call_count == 2
 
 
 def test_relist_of_the_evented_mode_is_not_overdue_when_its_stream_breaks(monkeypatch: pytest.MonkeyPatch) -> None:
