@@ -39,9 +39,11 @@ POD_SPEC, POD_STATUS = ("nodeName", "hostname", "subdomain"), ("phase", "podIP",
 
 
 def trim_pod(pod: Object) -> Object:
-    """Return the part of a pod that endpoints are made of."""
+    """Return the part of a pod that endpoints are made of; sidecars are among its containers."""
     metadata, spec, status = meta(pod), pod.get("spec") or {}, pod.get("status") or {}
-    ports = [{"ports": container["ports"]} for container in spec.get("containers") or () if container.get("ports")]
+    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
+    serving = [*(spec.get("containers") or ()), *sidecars]
+    ports = [{"ports": container["ports"]} for container in serving if container.get("ports")]
     ready = [condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"]
     return {
         "metadata": fields_of(metadata, POD_METADATA),

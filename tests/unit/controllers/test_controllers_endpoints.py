@@ -81,6 +81,17 @@ def test_pods_with_other_ports_are_in_another_slice() -> None:
     assert [[port["port"] for port in each["ports"]] for each in found] == [[80], [8443, 80], [9443, 80]]
 
 
+def test_named_port_may_be_a_sidecar_s_but_not_an_init_container_s() -> None:
+    ports = [{"name": "https", "containerPort": 9443}]
+    found = [
+        desired_slices(
+            service(), [pod("a", port=None, spec={"initContainers": [{"name": "i", "ports": ports, **more}]})]
+        )
+        for more in ({"restartPolicy": "Always"}, {})
+    ]
+    assert [[port["port"] for port in made["ports"]] for (made,) in found] == [[9443, 80], [80]]
+
+
 def test_services_without_pods_have_an_empty_slice_and_others_none() -> None:
     (empty,) = desired_slices(service(), [])
     assert (empty["endpoints"], empty["ports"]) == ([], [])
