@@ -190,13 +190,16 @@ def certificate_of(csr: Object) -> str:
 
 
 def removal_time(csr: Object, ends: float | None = None) -> float | None:
-    """Return the Unix time at which a request is removed; `ends`: when its certificate expires."""
-    times = [ends] if ends is not None else []
-    decided = [decision for decision in conditions_of(csr) if decision.get("type") in (APPROVED, DENIED, FAILED)]
-    for condition in decided:
-        if (updated := _time(condition.get("lastUpdateTime"))) is not None:
+    """Return the Unix time at which a request is removed; `ends`: when its certificate expires.
+
+    None for one that is approved and waits for its signer.
+    """
+    times, conditions = [ends] if ends is not None else [], conditions_of(csr)
+    final = (APPROVED, DENIED, FAILED) if certificate_of(csr) else (DENIED, FAILED)
+    for condition in conditions:
+        if condition.get("type") in final and (updated := _time(condition.get("lastUpdateTime"))) is not None:
             times.append(updated + DECIDED_S)
-    if not decided and (created := _time(meta(csr).get("creationTimestamp"))) is not None:
+    if not conditions and (created := _time(meta(csr).get("creationTimestamp"))) is not None:
         times.append(created + PENDING_S)
     return min(times) if times else None
 

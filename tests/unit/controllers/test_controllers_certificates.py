@@ -132,9 +132,12 @@ def test_requests_are_removed_after_upstreams_times() -> None:
     pending = {"metadata": created, "status": {}}
     begin = removal_time(pending)
     assert begin is not None
-    for kind in ("Approved", "Denied", "Failed"):
+    for kind, certificate in (("Approved", "c2lnbmVk"), ("Denied", ""), ("Failed", "")):
         conditions = [{"type": kind, "status": "True", "lastUpdateTime": decided}]
-        assert removal_time({**pending, "status": {"conditions": conditions}}) == begin - 21 * 3600
+        status = {"conditions": conditions, "certificate": certificate}
+        assert removal_time({**pending, "status": status}) == begin - 21 * 3600
+    waits = {"conditions": [{"type": "Approved", "status": "True", "lastUpdateTime": decided}]}
+    assert removal_time({**pending, "status": waits}) is None, "its signer may take long"
     assert removal_time(pending, begin - 5) == begin - 5
 
 
