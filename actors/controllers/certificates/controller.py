@@ -40,6 +40,8 @@ GROUP = "certificates.k8s.io"
 REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", False)
 NO_KEY_S = 60.0
 """Time until a request is tried again when there is no CA to sign with."""
+NO_RIGHT_S = 60.0
+"""Time until the right to have a request approved is asked for again: a binding may come after the node."""
 
 
 class CertificateController:
@@ -72,7 +74,7 @@ class CertificateController:
         if certificate_of(csr) or has_condition(csr, FAILED) or has_condition(csr, DENIED):
             return
         if not has_condition(csr, APPROVED):
-            await self._approve(csr)
+            await self._approve(csr, key)
         elif (csr.get("spec") or {}).get("signerName") in SIGNERS:
             await self._sign(csr, key)
 
@@ -92,7 +94,7 @@ class CertificateController:
         self._log.info("certificate request removed: it is old csr=%s", name_of(csr))
         return True
 
-    async def _approve(self, csr: Object) -> None:
+    async def _approve(self, csr: Object, key: Key) -> None:
         if (csr.get("spec") or {}).get("signerName") not in SIGNERS:
             return
         try:
@@ -100,11 +102,14 @@ class CertificateController:
         except RequestInvalid as error:
             self._log.warning("certificate request not read csr=%s error=%s", name_of(csr), error)
             return
-        for subresource, message in approvals(csr, wanted):
+        ways = approvals(csr, wanted)
+        for subresource, message in ways:
             if await self._allowed(csr, subresource):
                 await self._add_condition(csr, APPROVED, "AutoApproved", message, "approval")
                 self._log.info("certificate request approved csr=%s name=%s", name_of(csr), wanted.common_name)
                 return
+        if ways:
+            self._queue.put_later(key, NO_RIGHT_S)
 
     async def _allowed(self, csr: Object, subresource: str) -> bool:
         spec = csr["spec"]

@@ -209,6 +209,35 @@ async def test_request_without_the_right_stays_pending() -> None:
     assert (api.asked, api.patched) == (["nodeclient"], [])
 
 
+class LateRight(Api):
+    """A binding that comes after the first review."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.approved = asyncio.Event()
+
+    async def create(self, resource: Any, obj: Object) -> Object:
+        answer = await super().create(resource, obj)
+        self.rights = ("nodeclient",)
+        return answer
+
+    async def patch(self, *args: Any, **body: Any) -> Object:
+        self.approved.set()
+        return await super().patch(*args, **body)
+
+
+async def test_request_is_approved_once_a_binding_gives_the_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.controllers.certificates.controller.NO_RIGHT_S", 0.01)
+    api = LateRight()
+    controller = CertificateController(api, logging.getLogger("test"), Path("/none"), Path("/none"))  # type: ignore[arg-type]  # a fake
+    controller.requests = {"a": csr()}
+    controller.on_add(csr())
+    work = asyncio.create_task(controller.run())
+    await asyncio.wait_for(api.approved.wait(), 60)
+    work.cancel()
+    controller.on_delete(csr())
+
+
 async def test_approved_request_is_signed_by_the_ca(tmp_path: Path) -> None:
     api, (ca, key) = Api(), authority(tmp_path / "pki")
     obj = csr(KUBELET_SERVING, "Approved", pem=request(dns=("n1",)), expirationSeconds=3600)
