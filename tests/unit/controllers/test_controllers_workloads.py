@@ -20,6 +20,7 @@ from actors.controllers.workloads.daemons.plan import Daemons
 from actors.controllers.workloads.daemons.revisions import history_of, new_revision, surplus
 from actors.controllers.workloads.jobs.controller import ORPHAN, JobController, job_pod
 from actors.controllers.workloads.jobs.plan import plan as job_plan
+from actors.controllers.workloads.jobs.plan import seconds_to_live
 from actors.controllers.workloads.jobs.spec import (
     format_indexes,
     job_spec,
@@ -44,6 +45,7 @@ from protocols.kinds.table import (
 )
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object
+from protocols.kube.times import format_time
 from tests.support.memory_api import Events, MemoryApi, conflict
 from tests.support.workload_life import WorkloadLife, owned, template, workload
 
@@ -487,12 +489,17 @@ def test_failure_policy_ends_an_index_or_ignores_a_failure_of_it() -> None:
     assert job_plan(job, [ignored], set(), NOW).failures[1] == (0, 1)
 
 
-def test_finished_job_expires_after_its_time_to_live() -> None:
-    job = workload("j", "Job", ttlSecondsAfterFinished=30)
-    done = {"type": "Complete", "status": "True", "lastTransitionTime": "2027-01-15T08:00:00Z"}
+@pytest.mark.parametrize("manager", [None, "example.com/jobs"])
+async def test_finished_job_expires_after_its_time_to_live(manager: str | None) -> None:
+    life = WorkloadLife(0)
+    job = workload("j", "Job", ttlSecondsAfterFinished=30, managedBy=manager)
+    done = {"type": "Complete", "status": "True", "lastTransitionTime": format_time(life.clock())}
     job["status"] = {"conditions": [done]}
-    assert job_plan(job, [], set(), NOW).wait == 30.0
-    assert job_plan(job, [], set(), NOW + 31).expired
+    now = life.clock()
+    assert 29.0 <= (seconds_to_live(job, now) or 0.0) <= 31.0
+    assert seconds_to_live({**job, "status": {}}, now) is None
+    life.api.put(JOBS, job)
+    await life.settle(lambda: not life.objects(JOBS))
 
 
 def test_indexed_pod_knows_its_index() -> None:

@@ -15,7 +15,7 @@ from actors.controllers.workloads.common.pods import (
 )
 from actors.controllers.workloads.common.templates import pod_from, template_of
 from actors.controllers.workloads.jobs.indexes import Failures
-from actors.controllers.workloads.jobs.plan import JobPlan, plan
+from actors.controllers.workloads.jobs.plan import JobPlan, plan, seconds_to_live
 from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
 from protocols.kinds.table import JOBS, PODS
 from protocols.kube.errors import ApiError, suppress_status
@@ -72,6 +72,7 @@ class JobController(WorkloadController):
 
     async def sync(self, obj: Object) -> None:
         if managed_elsewhere(obj):
+            await self._expire(obj)
             return
         if why := unsupported(obj):
             self._tools.recorder.event(obj, "Warning", "NotManaged", why)
@@ -85,11 +86,10 @@ class JobController(WorkloadController):
             self._tools.recorder.event(obj, event.type, event.reason, event.message)
         for pod in decided.account.release:
             await self._free(pod)
-        if decided.expired:
-            await self._expire(obj)
-        elif settled and not terminating(obj):
+        if settled and not terminating(obj):
             await self._manage(obj, decided)
         self.again(obj, RETRY_S if decided.account.more else decided.wait)
+        await self._expire(obj)
 
     async def _manage(self, obj: Object, decided: JobPlan) -> None:
         for pod in decided.drop:
@@ -100,13 +100,16 @@ class JobController(WorkloadController):
         await self._control.create(obj, pods)
 
     async def _expire(self, obj: Object) -> None:
-        """Delete a finished Job. The live read guards against a longer time to live."""
+        """Delete a finished Job that is due. The live read guards against a longer time to live."""
+        now = self._tools.clock()
+        if (left := seconds_to_live(obj, now)) is None or left > 0:
+            self.again(obj, left)
+            return
         live = await self._tools.client.get(JOBS, name_of(obj), namespace_of(obj))
-        if uid_of(live) == uid_of(obj) and plan(live, [], set(), self._tools.clock()).expired:
-            uid, version = uid_of(live), version_of(live)
-            await self._tools.client.delete(
-                JOBS, name_of(obj), namespace_of(obj), uid=uid, version=version, policy="Foreground"
-            )
+        left, uid = seconds_to_live(live, now), uid_of(live)
+        if uid == uid_of(obj) and left is not None and left <= 0:
+            where = (JOBS, name_of(obj), namespace_of(obj))
+            await self._tools.client.delete(*where, uid=uid, version=version_of(live), policy="Foreground")
 
     def adoption(self, owner: Object, obj: Object) -> Object:
         patch = super().adoption(owner, obj)

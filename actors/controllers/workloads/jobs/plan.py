@@ -59,8 +59,6 @@ class JobPlan(msgspec.Struct, kw_only=True):
     """Pods to delete that are counted when they end."""
     events: list[_JobEvent] = msgspec.field(default_factory=list)
     wait: float | None = None
-    expired: bool = False
-    """The finished Job is older than its time to live."""
 
 
 def plan(job: Object, pods: Sequence[PodView], gone: Set[str], now: float, *, settled: bool = True) -> JobPlan:
@@ -75,6 +73,14 @@ def finished(job: Object) -> Object | None:
         (condition for condition in conditions if condition.get("type") in (FAILED, COMPLETE) and _true(condition)),
         None,
     )
+
+
+def seconds_to_live(job: Object, now: float) -> float | None:
+    """Return the seconds until a finished Job is due for deletion, at most 0 if it is; None for one that stays."""
+    done, ttl = finished(job), job_spec(job).ttl
+    if done is None or ttl is None or terminating(job):
+        return None
+    return time_or(done.get("lastTransitionTime")) + ttl - now
 
 
 def _true(condition: Object | None) -> bool:
@@ -102,8 +108,6 @@ class _Pass:
                 self._manage()
             if settled:
                 self._conclude()
-        else:
-            self._expire()
         self._write()
         return self._plan
 
@@ -265,16 +269,6 @@ class _Pass:
             self._set(COMPLETE, str(met.get("reason")), str(met.get("message")))
             self._plan.status["completionTime"] = format_time(self._now)
             self._event("Normal", "Completed", "Job completed")
-
-    def _expire(self) -> None:
-        done = finished(self._job) or {}
-        if self._spec.ttl is None or terminating(self._job):
-            return
-        left = time_or(done.get("lastTransitionTime")) + self._spec.ttl - self._now
-        if left <= 0:
-            self._plan.expired = True
-        else:
-            self._wait(left)
 
     # helpers
 
