@@ -8,7 +8,7 @@ is ready, so any loop will do.
 - In one turn of the loop a connection reads or writes at most BURST records.
 - An end of input closes the connection unless `eof_received` returns True: what is written is still sent.
 - After close_notify the client's input is discarded until it closes too, since closing a socket with unread input
-  would reset the connection, and the last response with it.
+  would reset the connection, and the last response with it; likewise after the alert of a handshake that failed.
 
 `asyncio.BufferedProtocol` is not supported.
 """
@@ -17,7 +17,7 @@ import asyncio
 import ssl
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from socket import SHUT_WR, socket
 from typing import Any
 
@@ -31,6 +31,8 @@ HIGH_WATER = 64 * 1024
 """Unsent bytes above which the protocol is paused, unless it sets other limits."""
 CLOSE_S = 30.0
 """Seconds from `close` on for what is unsent and for the client's own close."""
+ALERT_S = 1.0
+"""Seconds in which a client may read why its handshake failed."""
 READ, WRITE = 1, 2
 Data = bytes | bytearray | memoryview
 _NOBODY = asyncio.Protocol()
@@ -45,6 +47,9 @@ async def accept_tls(accepted: socket, context: ssl.SSLContext, protocol: asynci
     try:
         await _shake_hands(tls)
         TlsTransport(tls, protocol, turns)
+    except ssl.SSLError:
+        await _let_alert_arrive(tls)
+        raise
     except BaseException:
         tls.close()
         raise
@@ -60,6 +65,22 @@ async def _shake_hands(tls: ssl.SSLSocket) -> None:
             await _ready(tls.fileno(), loop.add_reader, loop.remove_reader)
         except ssl.SSLWantWriteError:
             await _ready(tls.fileno(), loop.add_writer, loop.remove_writer)
+
+
+async def _let_alert_arrive(tls: ssl.SSLSocket) -> None:
+    """Discard what the client sends until it closes, ALERT_S and a burst at most, and close.
+
+    OpenSSL has sent the alert that names the reason, but a client of TLS 1.3 goes on with its request at once: it would
+    find the connection closed while it writes, and never read.
+    """
+    loop = asyncio.get_running_loop()
+    with suppress(OSError), closing(tls):  # TimeoutError is one
+        tls.shutdown(SHUT_WR)  # from here on the socket is read without TLS
+        async with asyncio.timeout(ALERT_S):
+            for _ in range(BURST):
+                await _ready(tls.fileno(), loop.add_reader, loop.remove_reader)
+                if not tls.recv(RECORD):
+                    return
 
 
 async def _ready(number: int, watch: Callable[..., object], unwatch: Callable[[int], object]) -> None:

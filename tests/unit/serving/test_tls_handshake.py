@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from protocols.serving import listener
+from protocols.serving import listener, tls_transport
 from protocols.serving.connection import BoundedServer
 from protocols.serving.listener import Listener, ListenerOptions
 from protocols.serving.unauthenticated import UnauthenticatedConnections, UnauthenticatedLimits
@@ -50,6 +50,33 @@ async def test_handshake_with_certificate_of_unknown_ca_fails(pki: Path, version
         assert not place.protocols
 
 
+async def test_client_whose_certificate_fails_reads_why_after_its_request(
+    pki: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_transport, "ALERT_S", 60)
+    async with served(pki) as place:
+        with await Client(client_of(pki, "other")).connect(place.port) as client:
+            for _ in range(2):  # the first write to a closed connection succeeds
+                await asyncio.sleep(0.05)
+                await client.write(b"GET / HTTP/1.1\r\n")
+            with pytest.raises(ssl.SSLError, match="alert unknown ca"):
+                await client.read(1)
+            client.socket.close()
+            assert "CERTIFICATE_VERIFY_FAILED" in str(await place.error())
+
+
+async def test_client_that_never_closes_after_a_failed_handshake_is_left(
+    pki: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tls_transport, "ALERT_S", 0.05)
+    before = open_files()
+    async with served(pki) as place:
+        with await Client(client_of(pki, "other")).connect(place.port) as client:
+            assert "CERTIFICATE_VERIFY_FAILED" in str(await place.error())
+            assert client.socket.fileno() >= 0
+    assert open_files() == before
+
+
 async def test_handshake_of_single_bytes_succeeds(pki: Path) -> None:
     async with served(pki, Echo) as place:
         with await Client(client_of(pki, ".")).connect(place.port, shake=False) as client:
@@ -68,7 +95,10 @@ async def test_handshake_of_single_bytes_succeeds(pki: Path) -> None:
     [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 64, os.urandom(4096), b"\x16\x03\x01\xff\xff" + b"x" * 70_000],
     ids=["http", "zeros", "noise", "large"],
 )
-async def test_garbage_in_place_of_a_handshake_closes_the_socket(pki: Path, sent: bytes) -> None:
+async def test_garbage_in_place_of_a_handshake_closes_the_socket(
+    pki: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes
+) -> None:
+    monkeypatch.setattr(tls_transport, "ALERT_S", 0.05)
     before = open_files()
     async with served(pki) as place:
         with await Client(client_of(pki)).connect(place.port, shake=False) as client:
