@@ -1,6 +1,7 @@
 """Who may do what, asked by an unmodified kubectl: roles, tokens, reviews, acting as another; and what is noted."""
 
 import base64
+import hashlib
 import json
 import ssl
 import urllib.request
@@ -377,3 +378,10 @@ def test_a_new_serving_certificate_needs_no_restart(plane: Plane) -> None:
     finally:
         for path, content in held.items():
             path.write_bytes(content)
+
+
+def test_user_of_a_certificate_has_its_fingerprint(plane: Plane) -> None:
+    der = ssl.PEM_cert_to_DER_cert((plane.root / "pki" / "admin.crt").read_text())
+    review = json.loads(plane.kubectl("auth", "whoami", "-o", "json"))
+    credential = [f"X509SHA256={hashlib.sha256(der).hexdigest()}"]
+    assert review["status"]["userInfo"]["extra"] == {"authentication.kubernetes.io/credential-id": credential}

@@ -303,6 +303,12 @@ def test_identity_comes_from_the_certificate_alone() -> None:
     assert user_of(None) == ANONYMOUS
     with pytest.raises(Unauthorized):
         user_of({"subject": ((("organizationName", "system:masters"),),)})
+    uid, named = (("1.3.6.1.4.1.57683.2", "u-1"),), (("commonName", "a"),)
+    extra = (("authentication.kubernetes.io/credential-id", ("X509SHA256=ab",)),)
+    assert user_of({"subject": (named, uid)}, "ab") == User("a", ("system:authenticated",), "u-1", extra)
+    for wrong in ((uid, uid), ((("1.3.6.1.4.1.57683.2", ""),),)):
+        with pytest.raises(Unauthorized):
+            user_of({"subject": (named, *wrong)})
     AUTHORIZER.check(ANONYMOUS, Attributes("get", "/healthz"))
     AUTHORIZER.check(NODE, Attributes("get", "/apis/resource.k8s.io"))
     with pytest.raises(Forbidden, match='cannot get path "/metrics"'):

@@ -18,6 +18,8 @@ ACCOUNT = "system:serviceaccount:"
 """Prefix of the user names of service accounts."""
 ACCOUNTS = "system:serviceaccounts"
 """Group of all service accounts."""
+CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
+"""Key in `extra` of the certificate or token that the user has presented."""
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 

@@ -3,7 +3,9 @@
 Also hands finished requests to the audit log, since it knows the authenticated user of rejected ones, too.
 """
 
+import asyncio
 import functools
+import hashlib
 import logging
 import math
 import time
@@ -18,7 +20,14 @@ from multidict import CIMultiDictProxy
 
 from actors.apiserver.api.errors import BadRequest, Unauthorized
 from actors.apiserver.api.request.target import Attributes
-from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User, account_groups, service_account_of
+from actors.apiserver.api.request.user import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    CREDENTIAL_ID,
+    User,
+    account_groups,
+    service_account_of,
+)
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, AuditLog, Entry, Subject, shortened
@@ -46,25 +55,42 @@ async def bearer(authorization: str, prove: Prove[Proof]) -> Proof:
         raise Unauthorized from None
 
 
-def user_of(certificate: Mapping[str, Any] | None) -> User:
-    """Raises Unauthorized for a certificate without a name."""
+UID_FIELD = "1.3.6.1.4.1.57683.2"
+"""Field of a subject that upstream has defined for the user's uid."""
+
+
+def user_of(certificate: Mapping[str, Any] | None, fingerprint: str = "") -> User:
+    """Return the user that a certificate names; `fingerprint` is the SHA-256 of its DER.
+
+    Raises Unauthorized for a certificate without a name, or with an empty uid or several.
+    """
     if not certificate:
         return ANONYMOUS
-    return _user_of_subject(certificate.get("subject", ()))
+    return _user_of_subject(certificate.get("subject", ()), fingerprint)
 
 
 @functools.lru_cache(maxsize=1024)
-def _user_of_subject(subject: CertificateSubject) -> User:
-    name, groups = "", []
+def _user_of_subject(subject: CertificateSubject, fingerprint: str) -> User:
+    name, groups, uids = "", [], []
     for pairs in subject:
         for field, value in pairs:
             if field == "commonName":
                 name = value
             elif field == "organizationName":
                 groups.append(value)
-    if not name:
+            elif field == UID_FIELD:
+                uids.append(value)
+    if not name or len(uids) > 1 or "" in uids:
         raise Unauthorized
-    return User(name, (*groups, AUTHENTICATED))
+    extra = ((CREDENTIAL_ID, (f"X509SHA256={fingerprint}",)),) if fingerprint else ()
+    return User(name, (*groups, AUTHENTICATED), "".join(uids), extra)
+
+
+def fingerprint_of(transport: asyncio.BaseTransport | None) -> str:
+    """Return the SHA-256 of the client's certificate; empty without one, and where no TLS is."""
+    tls = transport.get_extra_info("ssl_object") if transport is not None else None
+    der = tls.getpeercert(True) if tls is not None else None
+    return hashlib.sha256(der).hexdigest() if der else ""
 
 
 USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "impersonate-extra-"
@@ -149,7 +175,7 @@ class Authenticator(msgspec.Struct, frozen=True):
             return None
         if not is_trusted(transport, time.time()):
             raise Unauthorized
-        return self._identity(http, user_of(certificate), expiry(certificate))
+        return self._identity(http, user_of(certificate, fingerprint_of(transport)), expiry(certificate))
 
     async def proven(self, http: web.BaseRequest) -> Identity:
         """Authenticate by bearer token. Raises as `certified`."""

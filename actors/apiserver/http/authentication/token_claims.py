@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from actors.apiserver.api.request.user import User, account_groups, account_name
+from actors.apiserver.api.request.user import CREDENTIAL_ID, User, account_groups, account_name
 from actors.apiserver.http.authentication.signing import BadToken
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, text
@@ -117,7 +117,7 @@ def user_of_claims(claims: dict[str, Any]) -> User:
     """Return the service account of valid claims, with node and pod as extra, as upstream."""
     private = claims.get(PRIVATE)
     namespace = text(private, "namespace")
-    extra = {"authentication.kubernetes.io/credential-id": f"JTI={claims.get('jti', '')}"}
+    extra = {CREDENTIAL_ID: f"JTI={claims.get('jti', '')}"}
     for claim in ("node", "pod"):
         for field in ("name", "uid"):
             if text(private, claim, field):
