@@ -212,7 +212,7 @@ async def test_resize_that_no_status_shows_is_undone_if_it_is_taken_back_meanwhi
     scene = Scene(tmp_path, pod(burst("500m")))
     async with at_work(scene):
         await scene.running()
-    raw = deepcopy({**pod(burst("100m")), "status": scene.status})
+    raw: Any = deepcopy({**pod(burst("100m")), "status": scene.status})
     raw["metadata"]["generation"], raw["status"]["observedGeneration"] = 3, observed
     raw["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": "100m", "memory": "64Mi"}}
     again = Scene(tmp_path, raw)

@@ -200,7 +200,8 @@ def test_spread_with_an_empty_selector_counts_nobody() -> None:
     world = World(zoned("a", "east"), zoned("b", "west"))
     for name in ("one", "two"):
         world.place(pod(name, DB), "a")
-    for selector in ({}, {"matchLabels": {}}):
+    empty: list[Object] = [{}, {"matchLabels": {}}]
+    for selector in empty:
         constraint = spread(labelSelector=selector)
         assert world.reasons(pod("p", DB, topologySpreadConstraints=[constraint])) == {"a": "", "b": ""}
 
