@@ -49,7 +49,7 @@ def sysfs_root(text: str, reserved: str) -> str:
     described = Path(root, "sys/devices/system/cpu")
     if not described.is_dir():
         raise UsageError(f"--sysfs-root {text} has no directory sys/devices/system/cpu, which describes its CPUs")
-    with contextlib.suppress(OSError):  # all are online where no file tells
+    with contextlib.suppress(OSError):  # all are online where no file lists them
         online = parse_list((described / "online").read_text())
         if reserved and not parse_list(reserved) & online:
             raise UsageError(f"--reserved-cpus {reserved} names no CPU that is online; there are {format_list(online)}")
