@@ -3,6 +3,8 @@
 import argparse
 import asyncio
 
+import msgspec
+
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.process.layout import Layout
 from protocols.recording.frames import RecordingInvalid
@@ -13,6 +15,7 @@ from supervisor.base.terminal import print_json, show
 from supervisor.cli.flags import layout_from
 from supervisor.why.gather.live import connected
 from supervisor.why.gather.replay import ReplaySources
+from supervisor.why.gather.sources import TargetUnknown
 from supervisor.why.model.text import lines
 from supervisor.why.model.types import Diagnosis
 from supervisor.why.targets import KINDS, WhyTarget, target_of
@@ -64,9 +67,16 @@ async def diagnose(where: Layout, target: WhyTarget, kubeconfig: str = "") -> Di
 
 
 async def diagnose_recorded(recording: Recording, at_ms: int, target: WhyTarget) -> Diagnosis:
-    """Draw the conclusion that `diagnose` would have drawn at this time. Raises SupervisorError, UsageError."""
+    """Draw the conclusion that `diagnose` would have drawn at this time, without commands for a plane that is gone.
+
+    Raises SupervisorError, UsageError.
+    """
     try:
-        return await KINDS[target.kind](ReplaySources(recording, at_ms), target)
+        found = await KINDS[target.kind](ReplaySources(recording, at_ms), target)
+        advice = tuple(line for line in found.advice if not line.lstrip("`").startswith("kubectl "))
+        return msgspec.structs.replace(found, advice=advice)
+    except TargetUnknown as error:
+        raise UsageError(f"{error.what}it may be in the recording at another time (--at)") from None
     except ApiError as error:
         raise SupervisorError(f"the recording has no such object: {error}") from None
     except RecordingInvalid as error:

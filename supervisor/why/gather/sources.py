@@ -166,7 +166,15 @@ async def names(client: Reading, resource: Resource, namespace: str = "") -> lis
     return [name_of(item) for item in object_list.get("items") or ()]
 
 
-def unknown(what: str, name: str, known: Iterable[str], lists: str) -> UsageError:
+class TargetUnknown(UsageError):
+    """Raised for a target that nobody knows; `where` in a running plane."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what}{where}")
+        self.what = what
+
+
+def unknown(what: str, name: str, known: Iterable[str], lists: str) -> TargetUnknown:
     """Return the error for a target that nobody knows, with the nearest name."""
     hint = did_you_mean(name.rpartition("/")[2], {known_name.rpartition("/")[2]: known_name for known_name in known})
-    return UsageError(f"no {what} is called {name!r}; {hint}`{lists}` lists them")
+    return TargetUnknown(f"no {what} is called {name!r}; {hint}", f"`{lists}` lists them")

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -49,6 +50,27 @@ def test_unknown_name_is_an_error_with_the_nearest_name() -> None:
     error = unknown("pod", "default/wbe", ["api", "web"], "kubectl get pods")
     assert str(error) == "no pod is called 'default/wbe'; did you mean web? `kubectl get pods` lists them"
     assert "did you mean" not in str(unknown("node", "zzz", ["n1"], "kubectl get nodes"))
+
+
+async def test_advice_for_a_recording_is_nothing_that_only_its_plane_could_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def cordoned(*_: Any) -> Diagnosis:
+        return Diagnosis(
+            "node/n1", "cordoned", "it is", advice=("`kubectl uncordon n1`", "wait; `kubectl get` shows it")
+        )
+
+    async def missing(*_: Any) -> Diagnosis:
+        raise unknown("node", "n2", ["n1"], "kubectl get nodes")
+
+    recording = Mock()
+    monkeypatch.setitem(command.KINDS, "node", cordoned)
+    found = await command.diagnose_recorded(recording, 0, WhyTarget("node", "n1", ""))
+    assert found.advice == ("wait; `kubectl get` shows it",)
+    monkeypatch.setitem(command.KINDS, "node", missing)
+    with pytest.raises(UsageError) as caught:
+        await command.diagnose_recorded(recording, 0, WhyTarget("node", "n2", ""))
+    assert str(caught.value).endswith("it may be in the recording at another time (--at)")
 
 
 def printed(output: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
