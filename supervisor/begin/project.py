@@ -45,6 +45,7 @@ APIS = {
     "drahealth_v1alpha1": "the same, the version before",
     "nodehealth_v1alpha1": "the same, as KEP-4680 has it",
     "podresources_v1": "agents: lists of pods with their devices, and nodeplane's watches",
+    "podresources_v1alpha1": "the same, the version before: lists alone",
     "pods_v1alpha1": "agents: the pods of the node as objects",
 }
 """Names of .proto files beside protocols/wire, with who speaks the API. They import no other file."""

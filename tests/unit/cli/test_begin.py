@@ -13,10 +13,11 @@ import pytest
 import yaml
 
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from supervisor.begin.project import APIS, PROTOS, TEMPLATES, proto_files
+from supervisor.begin.project import APIS, FOLDER, PROTOS, TEMPLATES, proto_files
 from supervisor.cli.main import main
 from tests.support.product import ROOT as REPO
 
+OTHERS = {"cri.proto", "etcd.proto", "mvcc.proto"}
 KINDS = [(kind, f"--{language}") for kind, language in PROTOS]
 
 
@@ -30,6 +31,9 @@ def test_protos_are_written_and_written_again(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.count("\n") == 2 * len(APIS)
     assert "nodeplane-snapshot" not in (tmp_path / "p" / "dra_v1.proto").read_text()
     assert "rpc ListAndWatch(" in (tmp_path / "p" / "podresources_v1.proto").read_text()
+    assert set(proto_files()) == {path.name for path in FOLDER.glob("*.proto")} - OTHERS, (
+        "all that plugins and agents speak"
+    )
     assert "rpc WatchDevicesStatus(" in (tmp_path / "p" / "nodehealth_v1alpha1.proto").read_text()
 
 
