@@ -154,4 +154,5 @@ def _content(path: Path) -> bytes:
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size > frames.MOST_BYTES:
             raise RecordingInvalid(f"{path} is larger than {frames.MOST_BYTES >> 30} GiB; record with a --record-limit")
+        frames.check_start(file.peek(frames.START_BYTES))  # before all of a device, which has no end, is read
         return file.read(frames.MOST_BYTES)

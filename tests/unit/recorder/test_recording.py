@@ -1,5 +1,6 @@
 """The format of recordings: what was written is read at every time, cut or limited; a hostile file is rejected."""
 
+import os
 import secrets
 import struct
 import zlib
@@ -211,6 +212,14 @@ def test_hostile_file_is_rejected_in_one_line(tmp_path: Path, data: bytes, words
     with pytest.raises(RecordingInvalid, match=words) as error:
         Recording(tmp_path / "r").state(9)
     assert "\n" not in str(error.value)
+
+
+def test_what_begins_as_no_recording_is_not_read_to_its_end() -> None:
+    """As /dev/zero, which has none."""
+    reads, writes = os.pipe()
+    os.write(writes, bytes(100))
+    with open(reads, "rb"), open(writes, "wb"), pytest.raises(RecordingInvalid, match="this is no recording"):
+        Recording(Path(f"/proc/self/fd/{reads}"))
 
 
 @settings(max_examples=300)
