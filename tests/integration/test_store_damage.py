@@ -111,13 +111,14 @@ async def test_store_torn_log_end_opens(killed: Path) -> None:
         assert await start(made) == (50, WRITES)
 
 
-async def test_store_unsynced_log_hole_opens(killed: Path) -> None:
-    """`store_sync: normal` gives the last moments before a power cut away."""
+async def test_store_unsynced_log_hole_opens(killed: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """`store_sync: normal` gives the last moments before a power cut away, and the log says so."""
     with short_directory() as root:
         made = options(root, sync="normal")
         shutil.copytree(killed, made.directory)
         flip(wal_of(made.file), 0.9)
         assert 1 < (await start(made))[1] < WRITES + 1
+        assert "acknowledged writes lost, as --store-sync normal allows" in caplog.text
 
 
 async def test_store_half_created_begins_anew() -> None:

@@ -5,6 +5,7 @@ that a power cut leaves; but if the damage is in the middle, acknowledged writes
 finds that.
 """
 
+import logging
 import os
 import secrets
 import sqlite3
@@ -15,6 +16,8 @@ from pathlib import Path
 
 from actors.store.model.errors import StoreCorrupt
 from protocols.process.files import sync_directory, sync_file
+
+_LOG = logging.getLogger("store")
 
 APPLICATION_ID = 0x6E706C6E
 FORMAT = 2
@@ -134,11 +137,20 @@ def check_wal(path: Path, synced: bool) -> None:
     order = ">" if head[:4] == MAGIC[1].to_bytes(4, "big") else "<"
     if HEADER.unpack(head)[0] not in MAGIC or _checksum(head[:24], order) != struct.unpack(">II", head[24:]):
         raise _corrupt_wal(wal, "its header cannot be read")
-    # A transaction in progress at a crash may be cut off; if there is more than one, the first was acknowledged.
     taken = _frames_read(path)
-    if synced and commits_after(wal, taken) > 1:
-        raise _corrupt_wal(wal, f"what comes after frame {taken} cannot be read")
+    _check_rest(wal, commits_after(wal, taken), f"what comes after frame {taken} cannot be read", synced)
     cut_off(wal, taken)
+
+
+def _check_rest(wal: Path, commits: int, reason: str, synced: bool) -> None:
+    """Judge the transactions that SQLite does not read. One may have been in progress at a crash: not acknowledged."""
+    if commits <= 1:
+        return
+    if synced:
+        raise _corrupt_wal(wal, reason)
+    _LOG.warning(
+        "acknowledged writes lost, as --store-sync normal allows file=%s transactions=%d why=%s", wal, commits, reason
+    )
 
 
 def cut_off(wal: Path, taken: int) -> None:
@@ -172,8 +184,7 @@ def _check_beginning(path: Path, synced: bool) -> None:
     with path.open("rb") as file:
         page = int.from_bytes(file.read(18)[16:], "big")
     commits = sum(pages > 0 for _, pages in _frames(wal, 65536 if page == 1 else page, 0))
-    if synced and commits > 1:
-        raise _corrupt_wal(wal, "its header cannot be read")
+    _check_rest(wal, commits, "its header cannot be read", synced)
 
 
 def _frames_read(path: Path) -> int:
