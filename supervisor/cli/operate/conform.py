@@ -20,7 +20,7 @@ from supervisor.conform.report.json import run_json
 from supervisor.conform.report.junit import junit
 from supervisor.conform.report.text import Printer, counts_line
 from supervisor.conform.runner import run_all
-from supervisor.conform.scripts import DRA, KINDS, PLUGIN, Behaviour, behaviours
+from supervisor.conform.scripts import AGENT, DRA, KINDS, PLUGIN, Behaviour, behaviours
 from supervisor.conform.verdict import FAIL, Listed, Result
 from supervisor.testing.plane import search_path
 from supervisor.testing.run import end_children
@@ -133,6 +133,14 @@ def subject_of(args: argparse.Namespace) -> JudgedProgram:
         raise UsageError("--profile is about resources of plugins and agents: a DRA driver names its devices itself")
     if args.image and args.runtime:
         raise UsageError("--image is imported into the embedded runtime: with --runtime import it there")
+    if args.shows_with and args.kind != AGENT.name:
+        raise UsageError("--shows is about the pods that an agent knows; give --kind agent")
+    if (args.break_with or args.mend_with) and args.kind == AGENT.name:
+        raise UsageError("--break and --mend are about the devices of plugins and drivers: an agent has none")
+    if (args.kubelet_dir or args.profile) and args.socket:
+        raise UsageError(
+            "--kubelet-dir and --profile are for programs that register: that at --socket has done so before"
+        )
     return JudgedProgram(
         kind=KINDS[args.kind],
         timeout=args.timeout,
