@@ -19,7 +19,7 @@ from supervisor.why.gather import device_managers
 from supervisor.why.gather.sources import DeviceManager, SourceReader, get, unknown
 from supervisor.why.model.text import span_text
 from supervisor.why.model.types import Diagnosis
-from supervisor.why.targets import WhyTarget, target_of
+from supervisor.why.targets import KINDS, WhyTarget, target_of
 
 HOSTILE = Diagnosis("pod/default/a", "failed", "end\x1b[2J\nfake", ("log: \x1b]0;x\x07\r\u202e",), ("nothing",))
 
@@ -64,10 +64,10 @@ async def test_advice_for_a_recording_is_nothing_that_only_its_plane_could_answe
         raise unknown("node", "n2", ["n1"], "kubectl get nodes")
 
     recording = Mock()
-    monkeypatch.setitem(command.KINDS, "node", cordoned)
+    monkeypatch.setitem(KINDS, "node", cordoned)
     found = await command.diagnose_recorded(recording, 0, WhyTarget("node", "n1", ""))
     assert found.advice == ("wait; `kubectl get` shows it",)
-    monkeypatch.setitem(command.KINDS, "node", missing)
+    monkeypatch.setitem(KINDS, "node", missing)
     with pytest.raises(UsageError) as caught:
         await command.diagnose_recorded(recording, 0, WhyTarget("node", "n2", ""))
     assert str(caught.value).endswith("it may be in the recording at another time (--at)")
