@@ -11,7 +11,7 @@ from actors.controllers.workloads.common.claims import claim
 from actors.controllers.workloads.common.conditions import entry, put
 from actors.controllers.workloads.common.own_writes import LOST
 from actors.controllers.workloads.common.pod_control import Expectations, PodControl
-from actors.controllers.workloads.common.pods import ContainerExit, PodView, pod_view, trim_pod
+from actors.controllers.workloads.common.pods import JOB_TRACKING, ContainerExit, PodView, pod_view, trim_pod
 from actors.controllers.workloads.common.ranking import deletion_order
 from actors.controllers.workloads.common.templates import pod_from, same_template, scaled_value, template_hash
 from actors.controllers.workloads.daemons.controller import DaemonSetController, FailureBackoff
@@ -531,6 +531,22 @@ async def test_orphans_are_looked_at_again_when_their_job_is_gone() -> None:
     for follower in life.followers:
         follower.read(follower.behind)
     assert queued == [(ORPHAN, f"default/{pod['metadata']['name']}")]
+
+
+async def test_job_counts_finished_pods_that_it_adopts() -> None:
+    """They had the finalizer and no Job that removed it, so that their deletion did not end."""
+    life = WorkloadLife(0)
+    labels = {"name": "orphan", "namespace": "default", "labels": {"app": "j"}, "finalizers": [JOB_TRACKING]}
+    orphan = {"metadata": labels, "spec": {"nodeName": "n0"}, "status": {"phase": "Succeeded"}}
+    life.api.put(PODS, orphan)
+    life.api.put(JOBS, workload("j", "Job", completions=2, manualSelector=True))
+    life.end = lambda pod: "Succeeded"
+    await life.settle(lambda: life.objects(JOBS)[0].get("status", {}).get("succeeded") == 2)
+    await life.settle(lambda: not any(pod.tracked for pod in life.pods()))
+    assert len(life.pods()) == 2
+    life.api.put(PODS, {**orphan, "metadata": {**labels, "name": "late"}})
+    await life.settle(lambda: not any(pod.tracked for pod in life.pods()))
+    assert life.objects(JOBS)[0]["status"]["succeeded"] == 2, "a finished Job adopts no more"
 
 
 async def test_replication_controller_has_its_replicas() -> None:

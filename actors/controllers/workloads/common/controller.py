@@ -18,7 +18,6 @@ from actors.controllers.workloads.common.pods import ControllerOwner, PodView, o
 from protocols.kinds.table import BY_KIND, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
-from protocols.kube.pods import is_finished
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -151,7 +150,7 @@ class WorkloadController:
 
     async def claim_pods(self, obj: Object) -> list[PodView]:
         """Return its pods, after adopting and releasing."""
-        pods = await self.claim_from(obj, self._pods, _is_active)
+        pods = await self.claim_from(obj, self._pods, lambda pod: self.adopts(obj, pod))
         return [pod_view(pod) for pod in pods]
 
     async def claim_from(
@@ -166,6 +165,10 @@ class WorkloadController:
                 if await self._reown(dependent, self.adoption(obj, dependent)):
                     claims.owned.append(dependent)
         return claims.owned
+
+    def adopts(self, owner: Object, pod: Object) -> bool:
+        """Return True if the owner takes a pod without a controller that its selector matches."""
+        return True
 
     def adoption(self, owner: Object, obj: Object) -> Object:
         """Return the patch of an adopted object."""
@@ -212,10 +215,6 @@ def guard(obj: Object) -> Object:
     """Return the metadata of a patch that fails if the object has changed."""
     metadata = meta(obj)
     return {field: metadata[field] for field in ("uid", "resourceVersion")}
-
-
-def _is_active(pod: Object) -> bool:
-    return not is_finished(pod)
 
 
 def _differs(name: str, known: Object, value: Any) -> bool:

@@ -15,7 +15,7 @@ from actors.controllers.workloads.common.pods import (
 )
 from actors.controllers.workloads.common.templates import pod_from, template_of
 from actors.controllers.workloads.jobs.indexes import Failures
-from actors.controllers.workloads.jobs.plan import JobPlan, plan, seconds_to_live
+from actors.controllers.workloads.jobs.plan import JobPlan, finished, plan, seconds_to_live
 from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
 from protocols.kinds.table import JOBS, PODS
 from protocols.kube.errors import ApiError, suppress_status
@@ -111,9 +111,12 @@ class JobController(WorkloadController):
             where = (JOBS, name_of(obj), namespace_of(obj))
             await self._tools.client.delete(*where, uid=uid, version=version_of(live), policy="Foreground")
 
+    def adopts(self, owner: Object, pod: Object) -> bool:
+        return finished(owner) is None and not managed_elsewhere(owner)
+
     def adoption(self, owner: Object, obj: Object) -> Object:
         patch = super().adoption(owner, obj)
-        patch["metadata"]["finalizers"] = [*(meta(obj).get("finalizers") or ()), JOB_TRACKING]
+        patch["metadata"]["finalizers"] = [*dict.fromkeys([*(meta(obj).get("finalizers") or ()), JOB_TRACKING])]
         return patch
 
     # counted pods
@@ -166,7 +169,9 @@ class JobController(WorkloadController):
         return uid_of(live) == pod.owner.uid
 
     def _selects(self, job: Object, pod: PodView) -> bool:
-        selector = selector_of(job) if namespace_of(job) == pod.namespace and not terminating(job) else None
+        if namespace_of(job) != pod.namespace or terminating(job) or not self.adopts(job, pod.obj):
+            return False
+        selector = selector_of(job)
         return selector is not None and selector.matches(pod.labels)
 
     async def _free_orphan(self, key: str) -> None:

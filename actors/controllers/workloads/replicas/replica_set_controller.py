@@ -11,6 +11,7 @@ from actors.controllers.workloads.replicas.replica_sets import ReplicaFailure, p
 from protocols.kinds.table import REPLICASETS, REPLICATIONCONTROLLERS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, terminating, uid_of
+from protocols.kube.pods import is_finished
 
 
 class ReplicaSetController(WorkloadController):
@@ -34,6 +35,9 @@ class ReplicaSetController(WorkloadController):
         self.again(obj, wait(obj, pods, now))
         if error is not None:
             raise error
+
+    def adopts(self, owner: Object, pod: Object) -> bool:
+        return not is_finished(pod)
 
     async def _manage(self, obj: Object, pods: Sequence[PodView]) -> tuple[ReplicaFailure | None, Exception | None]:
         """Create and delete pods; an error becomes a condition before it leads to another pass."""
