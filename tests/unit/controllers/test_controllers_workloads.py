@@ -549,6 +549,14 @@ async def test_job_counts_finished_pods_that_it_adopts() -> None:
     assert life.objects(JOBS)[0]["status"]["succeeded"] == 2, "a finished Job adopts no more"
 
 
+def test_job_without_completions_leaves_pods_that_run_after_its_first_success() -> None:
+    running = [view(name, node="n", phase="Running") for name in "bc"]
+    job = workload("j", "Job", parallelism=1)
+    assert len(job_plan(job, running, set(), NOW).drop) == 1
+    succeeded = view("a", phase="Succeeded", tracked=True)
+    assert job_plan(job, [succeeded, *running], set(), NOW).drop == []
+
+
 async def test_replication_controller_has_its_replicas() -> None:
     life = WorkloadLife(0)
     made = workload("r", "ReplicationController", replicas=2, template=template("r"), selector={"app": "r"})

@@ -233,7 +233,7 @@ class _Pass:
     def _wanted(self, active: int) -> int:
         spec, done = self._spec, self._account.total_succeeded
         if spec.completions is None:
-            return min(active, spec.parallelism) if done else spec.parallelism
+            return active if done else spec.parallelism
         return max(0, min(spec.parallelism, spec.completions - done - len(self._account.failed_indexes)))
 
     def _taken(self, active: Sequence[PodView]) -> set[int]:
