@@ -45,3 +45,25 @@ async def test_daemon_set_whose_pods_are_rejected_has_a_status(monkeypatch: pyte
     await life.settle(lambda: bool(status().get("observedGeneration")))
     assert (status()["desiredNumberScheduled"], status()["numberUnavailable"]) == (3, 3)
     assert status()["observedGeneration"] == meta(life.objects(DAEMONSETS)[0])["generation"]
+
+
+@pytest.mark.parametrize(("deadline", "shown"), [(600, True), (None, False)])
+async def test_deployment_whose_replica_set_is_rejected_says_so(
+    monkeypatch: pytest.MonkeyPatch, deadline: int | None, shown: bool
+) -> None:
+    async def rejecting(*what: Any, **how: Any) -> Object:
+        raise ApiError(403, {"message": "exceeded quota: q", "reason": "Forbidden"})
+
+    life = WorkloadLife(0)
+    monkeypatch.setattr(life.api, "create", rejecting)
+    life.api.put(DEPLOYMENTS, workload("d", "Deployment", progressDeadlineSeconds=deadline))
+
+    def conditions() -> list[Object]:
+        return list((life.objects(DEPLOYMENTS)[0].get("status") or {}).get("conditions") or ())
+
+    await life.settle(lambda: bool(life.events.told) and bool(conditions()) == shown)
+    _, reason, message = life.events.told[0]
+    assert reason == "ReplicaSetCreateError"
+    assert message.startswith('Failed to create new replica set "d-')
+    assert message.endswith("exceeded quota: q")
+    assert [condition["message"] for condition in conditions()] == [message] * shown

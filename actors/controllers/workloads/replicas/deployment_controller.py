@@ -11,7 +11,7 @@ from actors.controllers.workloads.common.templates import same_template, templat
 from actors.controllers.workloads.replicas.deployments import DeploymentPlan, ReplicaSetChange, find_new, plan
 from actors.controllers.workloads.replicas.progress import create_failed
 from actors.controllers.workloads.replicas.replica_sets import replicas_of
-from actors.controllers.workloads.replicas.views import REVISION, set_view
+from actors.controllers.workloads.replicas.views import REVISION, rollout_of, set_view
 from protocols.kinds.table import DEPLOYMENTS, REPLICASETS
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, name_of, namespace_of, uid_of
@@ -101,8 +101,10 @@ class DeploymentController(WorkloadController):
         try:
             await self._send(obj, name_of(replica_set), client.create(REPLICASETS, replica_set, namespace))
         except ApiError as error:
+            if error.namespace_ends:
+                return
             if error.reason != "AlreadyExists":
-                await self._report(obj, error)
+                await self._report(obj, name_of(replica_set), error)
                 raise
             await self._collided(obj, await client.get(REPLICASETS, name_of(replica_set), namespace))
         else:
@@ -117,7 +119,9 @@ class DeploymentController(WorkloadController):
         count = int((obj.get("status") or {}).get("collisionCount") or 0)
         await self.write_status(obj, {"collisionCount": count + 1})
 
-    async def _report(self, obj: Object, error: ApiError) -> None:
-        known = (obj.get("status") or {}).get("conditions") or []
-        failed = create_failed(name_of(obj), str(error), self._tools.clock())
-        await self.write_status(obj, {"conditions": put(known, failed)})
+    async def _report(self, obj: Object, name: str, error: ApiError) -> None:
+        failed = create_failed(name, str(error), self._tools.clock())
+        self._tools.recorder.event(obj, "Warning", failed["reason"], failed["message"])
+        if rollout_of(obj).deadline is not None:
+            known = (obj.get("status") or {}).get("conditions") or []
+            await self.write_status(obj, {"conditions": put(known, failed)})

@@ -132,5 +132,5 @@ def _entry(kind: str, status: str, reason: str, message: str, now: float) -> Obj
 
 def create_failed(name: str, error: str, now: float) -> Object:
     """Return the condition Progressing of a Deployment whose new ReplicaSet was rejected."""
-    text = f'Failed to create new replica set for "{name}": {error}'
+    text = f'Failed to create new replica set "{name}": {error}'
     return _entry(PROGRESSING, "False", "ReplicaSetCreateError", text, now)
