@@ -233,6 +233,15 @@ def test_daemon_pod_is_pinned_and_keeps_other_affinity() -> None:
     assert pod["metadata"]["labels"] == {"app": "d", "controller-revision-hash": "abc", "pod-template-generation": "7"}
 
 
+def test_daemon_pod_tolerates_a_lost_node_for_ever_whatever_its_template_says() -> None:
+    lost = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+    own = {"key": "own", "operator": "Exists", "tolerationSeconds": 9}
+    tolerations = [{**lost, "tolerationSeconds": 300}, own]
+    found = daemon_pod(workload("d", "DaemonSet", template=template("d", tolerations=tolerations)), "n", "h")["spec"]
+    assert [each for each in found["tolerations"] if "tolerationSeconds" in each] == [own]
+    assert found["tolerations"].count(lost) == 1
+
+
 def test_daemon_set_on_delete_updates_nothing_and_failed_pods_wait() -> None:
     daemon_set = workload("d", "DaemonSet", updateStrategy={"type": "OnDelete"})
     fits = {"n": fit(node(), daemon_set)}

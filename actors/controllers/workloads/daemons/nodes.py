@@ -8,7 +8,7 @@ import msgspec
 from actors.controllers.workloads.common.pods import GENERATION, REVISION_HASH
 from actors.controllers.workloads.common.templates import pod_from, template_of
 from protocols.kinds import views
-from protocols.kube.meta import Object, annotations_of, labels_of, name_of
+from protocols.kube.meta import Object, annotations_of, fields_of, labels_of, name_of
 from protocols.kube.selectors import selects
 from protocols.kube.taints import NO_EXECUTE, NO_SCHEDULE, node_taints, tolerated
 
@@ -25,6 +25,7 @@ TOLERATED = (
 """Taints that every daemon pod tolerates."""
 NETWORK = ("network-unavailable", NO_SCHEDULE)
 """Tolerated by pods that use the host's network."""
+TOLERATION = ("key", "operator", "effect")
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
@@ -41,13 +42,14 @@ NOWHERE, OLD_ONLY, EVERYWHERE = Fit(False, False), Fit(False, True), Fit(True, T
 
 
 def tolerations(spec: Object) -> list[Object]:
-    """Return the pod's tolerations with those that the controller adds."""
-    entries = list(spec.get("tolerations") or ())
-    for key, effect in (*TOLERATED, *([NETWORK] if spec.get("hostNetwork") else [])):
-        added = {"key": f"{PREFIX}/{key}", "operator": "Exists", "effect": effect}
-        if added not in entries:
-            entries.append(added)
-    return entries
+    """Return the pod's tolerations with those that the controller adds.
+
+    An added one replaces its like with `tolerationSeconds`: a daemon pod stays on a lost node.
+    """
+    taints = (*TOLERATED, *([NETWORK] if spec.get("hostNetwork") else []))
+    added = [{"key": f"{PREFIX}/{key}", "operator": "Exists", "effect": effect} for key, effect in taints]
+    own = (entry for entry in spec.get("tolerations") or () if fields_of(entry, TOLERATION) not in added)
+    return [*own, *added]
 
 
 def fit(node: views.Node, daemon_set: Object) -> Fit:
