@@ -1,4 +1,4 @@
-"""Pod garbage collection: remove pods whose node no longer exists, and pods deleted before they had a node.
+"""Pod garbage collection: remove pods whose node no longer exists, and deleted pods that no node will end.
 
 A missing node is confirmed by a live read after WAIT_S before its pods are removed.
 """
@@ -12,15 +12,19 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.controllers.common.informers import trim_to_metadata
+from actors.controllers.nodes.taints import is_ready, taints_of
+from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, fields_of, meta, name_of, namespace_of, terminating, uid_of
-from protocols.kube.pods import FINISHED, node_of
+from protocols.kube.pods import is_finished, node_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import failed
 
 WAIT_S, AGAIN_S = 60.0, 10.0
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+"""Key of the taint by which users declare a node that is not ready to be off, so that nothing of it runs any more."""
 
 
 class MissingNodes:
@@ -76,8 +80,13 @@ def _decode(tolerations: bytes) -> list[Object]:
     return msgspec.msgpack.decode(tolerations, type=list[Object])
 
 
+def is_off(node: views.Node) -> bool:
+    """Return True for a node that is out of service; one that is ready runs its pods whatever its taints are."""
+    return not is_ready(node) and any(taint.get("key") == OUT_OF_SERVICE for taint in taints_of(node))
+
+
 def pod_lost_patch(pod: Object) -> Object:
-    """Return the status patch for a pod about to be removed, so that its watchers see why."""
+    """Return the status patch for a pod whose node is missing, so that its watchers see why."""
     reason = {
         "type": "DisruptionTarget",
         "status": "True",
@@ -99,14 +108,15 @@ class PodGarbageCollector:
         self._log = log
         self._left = left
         self._missing_nodes = MissingNodes()
-        self._unplaced: dict[str, Object] = {}
+        self._stuck: dict[str, Object] = {}
+        """Deleted pods by uid that no node will end."""
         self._counts: Counter[str] = Counter()
         """Pods of each namespace that has some."""
         self._wake = asyncio.Event()
         self.pods: Mapping[str, Object] = {}
-        self.known: Mapping[str, Object] = {}
+        self.known: Mapping[str, views.Node] = {}
         """Existing nodes. Both are informers' stores, set when the informers exist."""
-        self.nodes = _NodeHandler(self._missing_nodes.back, self._node_gone)
+        self.nodes = _NodeHandler(self._missing_nodes.back, self._node_off, self._node_gone)
 
     def on_add(self, obj: Object) -> None:
         self._counts[namespace_of(obj)] += 1
@@ -116,9 +126,13 @@ class PodGarbageCollector:
         node = node_of(obj)
         if node and node not in self.known:
             self._node_gone(node)
-        elif not node and terminating(obj):
-            self._unplaced[uid_of(obj)] = obj
+        elif self._is_stuck(obj):
+            self._stuck[uid_of(obj)] = obj
             self._wake.set()
+
+    def _is_stuck(self, pod: Object) -> bool:
+        node = node_of(pod)
+        return terminating(pod) and (not node or is_off(self.known.get(node) or {}))
 
     def on_update(self, old: Object, new: Object) -> None:
         self._check(new)
@@ -134,6 +148,11 @@ class PodGarbageCollector:
         self._missing_nodes.missing(node, self._now())
         self._wake.set()
 
+    def _node_off(self, node: str) -> None:
+        for pod in self.pods.values():
+            if node_of(pod) == node:
+                self._check(pod)
+
     async def run(self) -> None:
         while True:
             try:
@@ -142,9 +161,9 @@ class PodGarbageCollector:
             except TimeoutError:
                 pass
             self._wake.clear()
-            for uid, pod in list(self._unplaced.items()):
-                if await self._remove(pod, report=False):
-                    del self._unplaced[uid]
+            for uid, pod in list(self._stuck.items()):
+                if not self._is_stuck(pod) or await self._end(pod):
+                    del self._stuck[uid]
             for node in self._missing_nodes.due(self._now()):
                 self._missing_nodes.later(node, self._now())
                 try:
@@ -155,11 +174,11 @@ class PodGarbageCollector:
     def _pause(self) -> float | None:
         """Return the seconds until the next pass; None when only a change leads to one."""
         pause = self._missing_nodes.pause(self._now())
-        return pause if not self._unplaced else min(AGAIN_S, AGAIN_S if pause is None else pause)
+        return pause if not self._stuck else min(AGAIN_S, AGAIN_S if pause is None else pause)
 
     async def _process(self, node: str) -> None:
         pods = [pod for pod in self.pods.values() if node_of(pod) == node]
-        if not (pods and await self._exists(node)) and all([await self._remove(pod) for pod in pods]):
+        if not (pods and await self._exists(node)) and all([await self._lose(pod) for pod in pods]):
             self._missing_nodes.back(node)
 
     async def _exists(self, node: str) -> bool:
@@ -170,11 +189,19 @@ class PodGarbageCollector:
             return not (isinstance(error, ApiError) and error.code == 404)
         return True
 
-    async def _remove(self, pod: Object, report: bool = True) -> bool:
+    async def _lose(self, pod: Object) -> bool:
+        return await self._remove(pod, pod_lost_patch(pod), "its node does not exist")
+
+    async def _end(self, pod: Object) -> bool:
+        if not node_of(pod):
+            return await self._remove(pod, None, "it was deleted and has no node")
+        return await self._remove(pod, {"status": {"phase": "Failed"}}, "it was deleted and its node is out of service")
+
+    async def _remove(self, pod: Object, patch: Object | None, why: str) -> bool:
+        """Delete a pod at once, after `patch` of its status unless it finished. Return False to try again."""
         name, namespace = name_of(pod), namespace_of(pod)
         try:
-            if report and (pod.get("status") or {}).get("phase") not in FINISHED:
-                patch = pod_lost_patch(pod)
+            if patch is not None and not is_finished(pod):
                 patch["metadata"] = {"uid": uid_of(pod)}
                 await self._client.patch(PODS, name, namespace, patch, kind="strategic", subresource="status")
             await self._client.delete(PODS, name, namespace, grace=0, uid=uid_of(pod))
@@ -186,7 +213,6 @@ class PodGarbageCollector:
         except Exception as error:
             failed("pod collection", f"{namespace}/{name}", error)
             return False
-        why = "its node does not exist" if report else "it was deleted and has no node"
         self._log.warning("pod removed: %s pod=%s/%s", why, namespace, name)
         return True
 
@@ -195,15 +221,16 @@ class PodGarbageCollector:
 
 
 class _NodeHandler:
-    def __init__(self, back: Callable[[str], None], gone: Callable[[str], None]) -> None:
-        self._back = back
-        self._gone = gone
+    def __init__(self, back: Callable[[str], None], off: Callable[[str], None], gone: Callable[[str], None]) -> None:
+        self._back, self._off, self._gone = back, off, gone
 
-    def on_add(self, obj: Object) -> None:
+    def on_add(self, obj: views.Node) -> None:
         self._back(name_of(obj))
+        self.on_update({}, obj)
 
-    def on_update(self, old: Object, new: Object) -> None:
-        """Ignore updates: only existence matters."""
+    def on_update(self, old: views.Node, new: views.Node) -> None:
+        if is_off(new) and not is_off(old):
+            self._off(name_of(new))
 
-    def on_delete(self, obj: Object) -> None:
+    def on_delete(self, obj: views.Node) -> None:
         self._gone(name_of(obj))

@@ -41,11 +41,16 @@ def pod(name: str, node: str = "gone", **metadata: str) -> dict[str, Any]:
     return trim_pod({"metadata": whole, "spec": {"nodeName": node, "containers": []}, "status": {"phase": "Running"}})
 
 
-async def run(api: Api, pods: list[dict[str, Any]]) -> None:
+async def run(api: Api, pods: list[dict[str, Any]], *nodes: Any) -> None:
+    """`nodes` become what they are after the pods are known."""
     controller = PodGarbageCollector(api, logging.getLogger("test"), lambda namespace: None)  # type: ignore[arg-type]  # a fake
     controller.pods = {each["metadata"]["name"]: each for each in pods}
+    known = controller.known = {each["metadata"]["name"]: {} for each in nodes}
     for each in pods:
         controller.on_add(each)
+    for node in nodes:
+        known[node["metadata"]["name"]] = node
+        controller.nodes.on_update({}, node)
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.5):
             await controller.run()
@@ -91,6 +96,21 @@ async def test_unbound_deleted_pod_that_the_api_did_not_remove_is_tried_again(mo
     api.away = 2
     await run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z")])
     assert api.done == [("delete", "a", 0, "ua")]
+
+
+async def test_deleted_pod_is_removed_when_its_node_is_out_of_service() -> None:
+    """Nobody else does: the agent that would end it is off."""
+    taint = {"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"}
+
+    def node(name: str, ready: str, *taints: Any) -> dict[str, Any]:
+        status = {"conditions": [{"type": "Ready", "status": ready}]}
+        return {"metadata": {"name": name}, "spec": {"taints": taints}, "status": status}
+
+    deleted = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+    pods = [pod("a", "off", **deleted), pod("b", "off"), pod("c", "lost", **deleted), pod("d", "up", **deleted)]
+    api = Api()
+    await run(api, pods, node("off", "Unknown", taint), node("lost", "Unknown"), node("up", "True", taint))
+    assert api.done == [("patch", "a", "Failed"), ("delete", "a", 0, "ua")]
 
 
 async def test_finished_pod_of_missing_node_is_removed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
