@@ -255,6 +255,14 @@ def test_daemon_set_on_delete_updates_nothing_and_failed_pods_wait() -> None:
     assert daemons.repair(lambda name: 0.0).delete == [failed]
 
 
+def test_daemon_pod_that_ended_and_is_held_by_a_finalizer_is_replaced() -> None:
+    daemon_set = workload("d", "DaemonSet")
+    held = view("held", target="n", node="n", phase="Succeeded", deleting=True)
+    daemons = Daemons(daemon_set, "now", {"n": fit(node(), daemon_set)}, [held], NOW)
+    assert daemons.repair(lambda name: 0.0).create == ["n"]
+    assert daemons.status(observed=True)["currentNumberScheduled"] == 0
+
+
 def test_failure_backoff_doubles_and_is_forgotten() -> None:
     backoff = FailureBackoff()
     assert backoff.left("d", "n", 0.0) == 0.0

@@ -52,7 +52,8 @@ class Daemons:
         self._unavailable = unavailable if unavailable or self._surge else 1
         self._pods: defaultdict[str, list[PodView]] = defaultdict(list)
         for pod in sorted(pods, key=lambda each: (not each.node, each.created, each.name)):
-            self._pods[pod.target].append(pod)
+            if not (pod.deleting and pod.finished):  # only a finalizer holds it, which keeps no node from a new one
+                self._pods[pod.target].append(pod)
 
     # repair
 
