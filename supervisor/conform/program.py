@@ -176,7 +176,9 @@ async def _shell(script: str, environment: Mapping[str, str], seconds: float, ou
     try:
         printed, _ = await asyncio.wait_for(process.communicate(), seconds)
     except TimeoutError:
-        process.kill()
-        await process.wait()
         raise UsageError(f"{script!r} did not end within {seconds:g} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
     return process.returncode or 0, printed or b""

@@ -22,7 +22,7 @@ SAMPLE = REPO / "tests" / "support" / "planted_agent.py"
 BEHAVIOURS = {behaviour.name: behaviour for behaviour in behaviours(kind=AGENT)}
 TIMEOUT_S, LONG_S, AT_ONCE = 5.0, 20.0, 8
 OF_WATCHES = {"burst", "no-watch", "resumes", "stream-stays", "whole-picture"}
-POLL, WATCH = "poll", "watch"
+POLL, WATCH, EXPORTER = "poll", "watch", "calls_when_it_is_asked"
 
 BUGS = {
     "never_calls": (POLL, "calls"),
@@ -75,6 +75,7 @@ async def judged_all() -> dict[str, list[Result]]:
             return await judged(bug, way, names, timeout)
 
     jobs = {way: judge("none", way, list(BEHAVIOURS), LONG_S) for way in (POLL, WATCH)}
+    jobs[EXPORTER] = judge(EXPORTER, POLL, list(BEHAVIOURS), LONG_S)
     jobs |= {bug: judge(bug, way, [name], TIMEOUT_S) for bug, (way, name) in BUGS.items()}
     return dict(zip(jobs, await asyncio.gather(*jobs.values()), strict=True))
 
@@ -85,7 +86,7 @@ async def judged(bug: str, way: str, names: Sequence[str], timeout: float) -> li
         mine = {"NODEPLANE_POD_RESOURCES": f"{kubelet}/pod-resources/kubelet.sock"}
         variables = {**environment(Path(kubelet), mine), "PYTHONPATH": str(REPO)}
         stage = AgentStage(Path(kubelet), CommandLauncher(command, variables, Path(own) / "output"), timeout)
-        stage.shows_with = f"cat {kubelet}/shown"
+        stage.shows_with = f"touch {kubelet}/asked; cat {kubelet}/shown"
         return [result async for result in run_all(stage, [BEHAVIOURS[name] for name in names])]
 
 
@@ -101,7 +102,7 @@ def test_each_behaviour_has_a_bug_that_it_finds() -> None:
     assert {name for _, name in BUGS.values()} == BEHAVIOURS.keys()
 
 
-@pytest.mark.parametrize(("way", "left_out"), [(POLL, OF_WATCHES), (WATCH, {"connections"})])
+@pytest.mark.parametrize(("way", "left_out"), [(POLL, OF_WATCHES), (WATCH, {"connections"}), (EXPORTER, OF_WATCHES)])
 def test_correct_agent_has_no_finding(verdicts: dict[str, list[Result]], way: str, left_out: set[str]) -> None:
     results = verdicts[way]
     assert {result.name: result.reason for result in results if result.verdict == FAIL} == {}

@@ -162,6 +162,19 @@ def spins_without_kubelet() -> None:
     replace(sample, "learn", learn)
 
 
+@bug
+def calls_when_it_is_asked() -> None:
+    """No bug: many exporters do."""
+    correct, asked = sample.list_pods, sample.SHOWN.with_name("asked")
+
+    def list_pods(stub: Any) -> None:
+        if asked.exists():
+            asked.unlink()
+            correct(stub)
+
+    replace(sample, "list_pods", list_pods)
+
+
 if __name__ == "__main__":
     BUGS.get(sys.argv[1], lambda: None)()
     sample.main()

@@ -3,10 +3,13 @@
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
+from protocols.process.tasks import Tasks
 from protocols.wire.pod_resources import LIST_AND_WATCH
+from supervisor.base.errors import UsageError
 from supervisor.conform.agent.resources_server import ResourcesServer, ServedCall
 from supervisor.conform.profiles import GENERIC, PROFILES, Profile
 from supervisor.conform.program import Launcher, output_of
@@ -17,6 +20,8 @@ WATCH = LIST_AND_WATCH.name
 POLL_S = 0.2
 SETTLE_S = 1.0
 """Time in which an agent makes all the calls that it begins with."""
+ASK_S = 1.0
+"""Pause between two runs of --shows while nothing is looked for in what it prints."""
 
 
 class AgentStage(Running):
@@ -31,6 +36,19 @@ class AgentStage(Running):
         super().__init__(launcher, timeout)
         self.server = ResourcesServer(directory, self.recorder, profile)
         self.changes = self.server.changes
+        self._tasks = Tasks()
+
+    async def start_program(self) -> None:
+        await super().start_program()
+        if self.shows_with:
+            self._tasks.start(self._ask(), "asks the agent")
+
+    async def _ask(self) -> None:
+        """Run --shows again and again: exporters call the kubelet only when somebody asks them."""
+        while True:
+            with suppress(UsageError):  # the agent may hang with its kubelet
+                await output_of(self.shows_with, self.launcher.environment, self.timeout)
+            await asyncio.sleep(ASK_S)
 
     async def peers(self) -> list[ServedCall]:
         """Return the calls since the program began, at least one. Raises NotServing."""
@@ -105,5 +123,6 @@ class AgentStage(Running):
             await asyncio.sleep(POLL_S)
 
     async def end(self) -> None:
+        await self._tasks.close()
         await super().end()
         await self.server.stop()
