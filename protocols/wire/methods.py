@@ -35,8 +35,9 @@ CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
 
 
 def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
-    """Return a channel to a unix socket, with `more` options; the first call connects."""
-    return grpc.aio.insecure_channel(f"unix:{path}", options=(*CLIENT_OPTIONS, *more))
+    """Return a channel to a unix socket; `more` options override CLIENT_OPTIONS. The first call connects."""
+    options = {**dict(CLIENT_OPTIONS), **dict(more)}  # of two with one name gRPC takes the first
+    return grpc.aio.insecure_channel(f"unix:{path}", options=tuple(options.items()))
 
 
 def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:

@@ -70,6 +70,7 @@ BUGS = {
     "removes_sockets_of_others": "two-instances",
     "names_devices_by_its_pid": "ids-stay",
     "begins_with_an_empty_list": "first-list",
+    "lists_more_than_a_message_holds": "first-list",
     "ends_with_its_list": "list-again",
     "writes_no_health": "health-words",
     "sends_changed_devices_only": "health-change",

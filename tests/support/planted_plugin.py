@@ -148,6 +148,19 @@ def begins_with_an_empty_list() -> None:
 
 
 @bug
+def lists_more_than_a_message_holds() -> None:
+    """It is more than gRPC's default of 4 MiB, and less than the 16 MiB of agents."""
+    correct = sample.whole_list
+
+    def whole_list() -> pb.ListAndWatchResponse:
+        found = correct()
+        found.devices.extend(pb.Device(ID=f"part-{number:050d}", health="Healthy") for number in range(70_000))
+        return found
+
+    replace(sample, "whole_list", whole_list)
+
+
+@bug
 def lists_in_another_order_each_time() -> None:
     """As maps of Go are; a device plugin that compares such lists sends them five times a second."""
 
