@@ -23,8 +23,10 @@ MAX_MESSAGE = 4 << 20
 MAX_TIMES = 64
 SENT_S = (0.02, 0.2)
 """From a call until what breaks it off, early and late: the request is sent by then, the answer may be."""
-NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", "INTERNAL")
-"""Codes of calls that the program did not decide."""
+MALFORMED = "MALFORMED"
+"""Status of a CallFailed whose answer is no valid message: INTERNAL may be a program's own."""
+NO_ANSWER = ("DEADLINE_EXCEEDED", "UNAVAILABLE", MALFORMED)
+"""Statuses of calls that the program did not decide."""
 Reply = TypeVar("Reply", bound=Message)
 
 
@@ -79,7 +81,7 @@ class ServicePeer:
             raise CallFailed("CANCELLED", f"{method.name} broke off: {sent.error}") from None
         except DecodeError:
             sent.status, sent.error = "INTERNAL", f"not a valid {method.reply.DESCRIPTOR.name}"
-            raise CallFailed("INTERNAL", f"{method.name} was answered with bytes that are {sent.error}") from None
+            raise CallFailed(MALFORMED, f"{method.name} was answered with bytes that are {sent.error}") from None
         finally:
             self.last = sent.done()
             self.recorder.add(self.last)

@@ -82,6 +82,7 @@ BUGS = {
     "writes_short_names_into_annotations": "cdi-names",
     "removes_its_mounts_at_its_end": "answers-stay",
     "has_no_options": "options",
+    "fails_to_find_its_options": "options",
     "requires_a_pre_start_that_it_has_not": "pre-start",
     "starts_what_it_has_allocated_itself": "pre-start-restart",
     "prefers_no_odd_numbers": "preferred-allocation",
@@ -124,7 +125,10 @@ SILENT = {
     "never_ends_a_list": "list-often",
 }
 """Bugs by which something does not come."""
-CORRECT = {"has_a_broken_device": ("health-change", "health-after-restart")}
+CORRECT = {
+    "has_a_broken_device": ("health-change", "health-after-restart"),
+    "rejects_unknown_devices_as_internal": ("allocate-unknown",),
+}
 """Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 
 

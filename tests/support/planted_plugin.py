@@ -228,6 +228,27 @@ def has_no_options() -> None:
 
 
 @bug
+def fails_to_find_its_options() -> None:
+    def options(self: Plugin, request: pb.Empty, context: grpc.ServicerContext) -> pb.DevicePluginOptions:
+        context.abort(grpc.StatusCode.INTERNAL, "no options")
+
+    replace(Plugin, "GetDevicePluginOptions", options)
+
+
+@bug
+def rejects_unknown_devices_as_internal() -> None:
+    """No bug: the kubelet looks at no code."""
+    correct: Any = Plugin.Allocate
+
+    def allocate(self: Plugin, request: pb.AllocateRequest, context: grpc.ServicerContext) -> Any:
+        if not {id for each in request.container_requests for id in each.devices_ids} <= set(sample.ids()):
+            context.abort(grpc.StatusCode.INTERNAL, "no such device")
+        return correct(self, request, context)
+
+    replace(Plugin, "Allocate", allocate)
+
+
+@bug
 def requires_a_pre_start_that_it_has_not() -> None:
     replace(Plugin, "PreStartContainer", service.DevicePluginServicer.PreStartContainer)
 
