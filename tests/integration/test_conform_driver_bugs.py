@@ -129,6 +129,8 @@ SILENT = {
 CORRECT = {
     "has_a_broken_device": ("health-change",),
     "serves_its_endpoint_later": ("plugin-info", "prepare-one", "health-report", "driver-killed", "two-instances"),
+    "names_a_service_of_tomorrow": ("versions", "prepare-one"),
+    "names_no_request_where_there_is_one": ("prepare-one", "prepare-all", "subrequests", "requests-apart"),
     "rejects_a_claim_as_it_was_given_back": ("unprepare", "kubelet-restarts", "parallel-calls"),
 }
 """Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""

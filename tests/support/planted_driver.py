@@ -397,6 +397,31 @@ def cleans_up_at_each_registration() -> None:
     replace(sample.Registrar, "NotifyRegistrationStatus", notify)
 
 
+@bug
+def names_a_service_of_tomorrow() -> None:
+    """No bug: the kubelet looks for the first that it knows."""
+    correct: Any = sample.Registrar.GetInfo
+
+    def info(self: sample.Registrar, request: Any, context: grpc.ServicerContext) -> Any:
+        found = correct(self, request, context)
+        found.supported_versions.insert(0, "v2.DRAPlugin")
+        return found
+
+    replace(sample.Registrar, "GetInfo", info)
+
+
+@bug
+def names_no_request_where_there_is_one() -> None:
+    """No bug: a device without names is for all requests."""
+
+    def change(claim: Any, devices: list[Any]) -> None:
+        if len({name for device in devices for name in device.request_names}) == 1:
+            for device in devices:
+                device.ClearField("request_names")
+
+    replace_prepare(change)
+
+
 if __name__ == "__main__":
     BUGS.get(sys.argv[1], lambda: None)()
     sample.main()

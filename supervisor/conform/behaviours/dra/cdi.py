@@ -13,20 +13,15 @@ from supervisor.conform.verdict import Failed, NotApplicable
 async def cdi_files(driver: DriverPeer) -> None:
     """Look the ids up in the files of all directories that a runtime reads."""
     async with driver.claim(driver.offered()[:SAMPLE]) as claim:
-        ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
-        if not ids:
-            raise NotApplicable("the answer has no CDI devices")
-        await check_declared(ids, driver.cdi)
+        await check_declared(await driver.cdi_of(claim), driver.cdi)
 
 
 @check
 async def cdi_ids(driver: DriverPeer) -> None:
     """Look at the answer for a claim of the first devices."""
     async with driver.claim(driver.offered()[:SAMPLE]) as claim:
-        ids = [id for device in await driver.prepared(claim) for id in device.cdi_device_ids]
-    if not ids:
-        raise NotApplicable("the answer has no CDI devices")
-    if faults := [f"{id!r} is not VENDOR/CLASS=NAME" for id in ids if not QUALIFIED.fullmatch(id)]:
+        ids = await driver.cdi_of(claim)
+    if faults := [f"{id!r} is not VENDOR/CLASS=NAME" for id in sorted(ids) if not QUALIFIED.fullmatch(id)]:
         raise Failed(several(faults))
 
 
@@ -60,8 +55,7 @@ async def cdi_apart(driver: DriverPeer) -> None:
 async def cdi_removed(driver: DriverPeer) -> None:
     """Unprepare, and look the ids up."""
     async with driver.claim(driver.offered()[:1]) as claim:
-        ids = {id for device in await driver.prepared(claim) for id in device.cdi_device_ids}
-        if not (mine := {id for id in ids if claim.uid in id}):
+        if not (mine := {id for id in await driver.cdi_of(claim) if claim.uid in id}):
             raise NotApplicable("no CDI id has the uid of its claim: the devices are the same for all")
         await driver.unprepared(claim)
         left = mine & await asyncio.to_thread(driver.declared)

@@ -19,7 +19,7 @@ async def prepare_one(driver: DriverPeer) -> None:
             if [key_of(device) for device in devices] != keys([offered]):
                 device_names = ", ".join("/".join(key_of(device)) for device in devices) or "none"
                 raise Failed(f"{offered.pool}/{offered.name} was allocated, the answer has {device_names}")
-            if (names := list(devices[0].request_names)) != [REQUEST]:
+            if (names := list(devices[0].request_names)) not in ([REQUEST], []):  # none means all, of one request
                 raise Failed(f"the request is called {REQUEST}, request_names of {offered.name} is {names}")
 
 

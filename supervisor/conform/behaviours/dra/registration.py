@@ -4,7 +4,7 @@ import asyncio
 
 from protocols.process.sockets import is_socket
 from protocols.wire import pluginregistration_v1_pb2 as registration
-from protocols.wire.plugins import GET_INFO
+from protocols.wire.plugins import GET_INFO, PREPARE
 from supervisor.conform.dra.driver_kubelet import endpoint_fault, name_fault, type_fault, versions_fault
 from supervisor.conform.dra.driver_peer import DriverPeer, contents
 from supervisor.conform.dra.driver_stage import DriverStage
@@ -70,7 +70,7 @@ async def versions(stage: DriverStage) -> None:
     info = (await stage.first_attempt()).info
     if fault := versions_fault(info):
         raise Failed(fault)
-    known = [name for name in info.supported_versions if name.endswith(".DRAPlugin")]
+    known = [name for name in info.supported_versions if name in PREPARE]
     if "v1.DRAPlugin" in known[1:]:
         raise Failed(f"supported_versions has {known[0]} before v1.DRAPlugin: the older one is used")
 
