@@ -162,16 +162,22 @@ async def run_shell(script: str, environment: Mapping[str, str], seconds: float)
         raise UsageError(f"{script!r} ended with code {code}")
 
 
-async def output_of(script: str, environment: Mapping[str, str], seconds: float) -> str:
-    """Return what a command of the user's prints, nothing if it fails. Raises UsageError if it does not end in time."""
-    code, printed = await _shell(script, environment, seconds, asyncio.subprocess.PIPE)
+async def output_of(script: str, environment: Mapping[str, str], seconds: float, *, quiet: bool = False) -> str:
+    """Return what a command of the user's prints, nothing if it fails; `quiet` drops its complaints.
+
+    Raises UsageError if it does not end in time.
+    """
+    complaints = asyncio.subprocess.DEVNULL if quiet else None
+    code, printed = await _shell(script, environment, seconds, asyncio.subprocess.PIPE, complaints)
     return "" if code else printed.decode(errors="replace")
 
 
-async def _shell(script: str, environment: Mapping[str, str], seconds: float, output: int | None) -> tuple[int, bytes]:
+async def _shell(
+    script: str, environment: Mapping[str, str], seconds: float, output: int | None, errors: int | None = None
+) -> tuple[int, bytes]:
     """Return the exit code, and what it prints to a pipe. Raises UsageError if it does not end in time."""
     process = await asyncio.create_subprocess_exec(
-        "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output
+        "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=errors
     )
     try:
         printed, _ = await asyncio.wait_for(process.communicate(), seconds)

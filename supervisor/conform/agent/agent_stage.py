@@ -47,7 +47,7 @@ class AgentStage(Running):
         """Run --shows again and again: exporters call the kubelet only when somebody asks them."""
         while True:
             with suppress(UsageError):  # the agent may hang with its kubelet
-                await output_of(self.shows_with, self.launcher.environment, self.timeout)
+                await output_of(self.shows_with, self.launcher.environment, self.timeout, quiet=True)
             await asyncio.sleep(ASK_S)
 
     async def peers(self) -> list[ServedCall]:

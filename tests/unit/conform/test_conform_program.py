@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.base.errors import UsageError
-from supervisor.conform.program import CommandProgram
+from supervisor.conform.program import CommandProgram, output_of
 
 
 async def test_end_by_a_signal_without_a_name_is_told(tmp_path: Path) -> None:
@@ -25,3 +25,12 @@ async def test_file_that_is_no_program_is_a_usage_error(tmp_path: Path) -> None:
     script.chmod(0o755)
     with pytest.raises(UsageError, match="Exec format error; begin a script with its interpreter"):
         await CommandProgram([str(script)], os.environ, tmp_path / "output").start()
+
+
+async def test_users_command_that_is_asked_in_the_background_complains_to_nobody(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    assert await output_of("echo pod; echo away >&2", os.environ, 60, quiet=True) == "pod\n"
+    assert capfd.readouterr().err == ""
+    assert await output_of("echo pod; echo away >&2", os.environ, 60) == "pod\n"
+    assert capfd.readouterr().err == "away\n"
