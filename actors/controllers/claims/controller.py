@@ -157,29 +157,34 @@ class ResourceClaimController:
                 )
 
     async def _lost(self, pod: views.Pod) -> list[views.PodResourceClaim]:
-        """Return the entries whose claim was created and then deleted, before the pod had a node."""
+        """Return the entries whose claim is not the pod's any more, before the pod had a node.
+
+        It was deleted, and perhaps another one has its name.
+        """
         if (pod.get("spec") or {}).get("nodeName"):
             return []
         names = claim_names(pod)
         named = [entry for entry in claim_entries(pod) if is_from_template(entry) and names.get(str(entry.get("name")))]
-        return [entry for entry in named if not await self._exists(pod, str(names[str(entry["name"])]))]
+        return [entry for entry in named if not await self._has(pod, str(names[str(entry["name"])]))]
 
-    async def _exists(self, pod: views.Pod, claim: str) -> bool:
-        if f"{namespace_of(pod)}/{claim}" in self.claims:
-            return True
+    async def _has(self, pod: views.Pod, claim: str) -> bool:
+        """Return True if the claim exists and was generated for the pod."""
+        known = self.claims.get(f"{namespace_of(pod)}/{claim}")
+        if known is not None:
+            return is_owned_by(known, pod)
         try:
-            await self._client.get(RESOURCECLAIMS, claim, namespace_of(pod))
+            read = await self._client.get(RESOURCECLAIMS, claim, namespace_of(pod))
         except ApiError as error:
             if error.code == 404:
                 return False
             raise
-        return True
+        return is_owned_by(cast("views.ResourceClaim", read), pod)
 
     async def _make(self, pod: views.Pod, entry: str, template_name: str) -> str:
         """Return the name of the entry's claim, created if necessary; empty while its template is missing."""
         owned = (self.claims[key] for key in self._owned.get(uid_of(pod), ()) if key in self.claims)
         known = found(pod, entry, owned) or self._made.get((uid_of(pod), entry), "")
-        if known and await self._exists(pod, known):
+        if known and await self._has(pod, known):
             return known
         key = f"{namespace_of(pod)}/{template_name}"
         template = self.templates.get(key)

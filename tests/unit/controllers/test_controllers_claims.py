@@ -183,6 +183,18 @@ async def test_deleted_generated_claim_is_created_again() -> None:
 
 
 @pytest.mark.scenario("S34")
+async def test_another_claim_of_the_name_is_none_of_the_pod() -> None:
+    api = MemoryApi()
+    api.put(RESOURCECLAIMTEMPLATES, template())
+    api.put(PODS, pod())
+    await World(api).until(lambda: status_of(api, "p"))
+    (made,) = all_of(api, RESOURCECLAIMS)
+    api.drop(RESOURCECLAIMS, name_of(made), "ns")
+    api.put(RESOURCECLAIMS, claim(name_of(made)))
+    await World(api).until(lambda: status_of(api, "p")[0]["resourceClaimName"] != name_of(made))
+    assert len(all_of(api, RESOURCECLAIMS)) == 2
+
+
 async def test_last_pod_deallocates_claim() -> None:
     api = MemoryApi()
     for name in "abcde":
