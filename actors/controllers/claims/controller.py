@@ -30,7 +30,7 @@ from protocols.dra.pods import (
     without_finalizer,
 )
 from protocols.kinds import views
-from protocols.kinds.table import PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
@@ -43,6 +43,8 @@ REMEMBERED = 2000
 UNSEEN_S = 5.0
 """Delay of the next pass over a claim whose pod only the API has: the informer may never report the pod's end."""
 FAILED = "FailedResourceClaimCreation"
+MISSING_TEMPLATE = 'resource claim template "{0}": resourceclaimtemplate.resource.k8s.io "{0}" not found'
+"""Upstream's text."""
 T = TypeVar("T")
 
 
@@ -190,7 +192,7 @@ class ResourceClaimController:
         template = self.templates.get(key)
         if template is None:
             self._waiting[key].add(key_of(pod))
-            self._failed(pod, entry, f'{RESOURCECLAIMTEMPLATES.full_name} "{template_name}" not found')
+            self._failed(pod, entry, MISSING_TEMPLATE.format(template_name))
             return ""
         try:
             with span(uid_of(pod), "create claim", entry=entry, template=template_name):

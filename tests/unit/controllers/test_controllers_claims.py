@@ -155,7 +155,7 @@ async def test_missing_template_is_reported_and_awaited() -> None:
     assert world.events.told[0] == (
         "ns/p",
         "FailedResourceClaimCreation",
-        'PodResourceClaim gpu: resourceclaimtemplates.resource.k8s.io "t" not found',
+        'PodResourceClaim gpu: resource claim template "t": resourceclaimtemplate.resource.k8s.io "t" not found',
     )
     api.put(RESOURCECLAIMTEMPLATES, template())
     await world.until(lambda: status_of(api, "p"))
