@@ -16,13 +16,14 @@ from protocols.kube.pods import is_finished
 from protocols.kube.quantity import BINARY_SI, DECIMAL_SI, NANO, Quantity
 from protocols.kube.selectors import selects
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, node_taints, not_ready_taint, taint_text, tolerated, untolerated
+from protocols.scheduling.declared_features import needed_features
 from protocols.scheduling.host_ports import HostPort, pod_ports
 from protocols.scheduling.node_fit import NodeUse, Shortage, shortages
 from protocols.scheduling.node_selection import named_nodes, required_terms, selects_node
 from protocols.scheduling.requests import amounts, pod_requests, with_resize
 
 READY, UNSCHEDULABLE, SELECTION, TAINT = "ready", "unschedulable", "node selection", "taint"
-PORTS, RESOURCES, CLAIM = "host ports", "resources", "claim"
+PORTS, RESOURCES, FEATURES, CLAIM = "host ports", "resources", "features", "claim"
 IN_BYTES = ("memory", "ephemeral-storage", "hugepages-")
 
 
@@ -42,13 +43,14 @@ class NodeRules:
         self._selector, self._terms = spec.get("nodeSelector") or {}, required_terms(spec)
         self._named = named_nodes(self._terms)
         self._ports, self._requests = pod_ports(spec), pod_requests(with_resize(pod, spec))
+        self._needed = needed_features(spec)
         self._allocated, self._backed = allocated, backed
         self._loads = _loads(pod, pods)
 
     def rejections(self, node: views.Node) -> list[Rejection]:
         """Return why the pod cannot use the node; empty if it has room."""
         why = self._reason(node)
-        return [why] if why is not None else list(self._shortages(node)) or self._claims(node)
+        return [why] if why is not None else list(self._shortages(node)) or self._features(node) or self._claims(node)
 
     def _reason(self, node: views.Node) -> Rejection | None:
         name, labels = name_of(node), labels_of(node)
@@ -71,6 +73,10 @@ class NodeRules:
         has, used = amounts((node.get("status") or {}).get("allocatable") or {}), self._loads[name_of(node)].used
         for short in shortages(self._requests, has, used, self._backed):
             yield Rejection(RESOURCES, _shortage_text(short))
+
+    def _features(self, node: views.Node) -> list[Rejection]:
+        declared = (node.get("status") or {}).get("declaredFeatures") or ()
+        return [Rejection(FEATURES, f"does not declare {name}") for name in self._needed if name not in declared]
 
     def _claims(self, node: views.Node) -> list[Rejection]:
         for claim in self._allocated:

@@ -16,6 +16,7 @@ from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, key_of, labels_of, meta, split_key, terminating, uid_of
 from protocols.kube.pods import is_finished
 from protocols.kube.taints import Taint, node_taints, not_ready_taint
+from protocols.scheduling.declared_features import needed_features
 from protocols.scheduling.host_ports import HostPort, PortsInUse, pod_ports
 from protocols.scheduling.node_selection import named_nodes, node_term, required_terms
 from protocols.scheduling.requests import UNSPECIFIED, Amounts, add, amounts, pod_requests, subtract, with_resize
@@ -53,6 +54,8 @@ class NodeView:
     unschedulable: bool
     images: dict[str, int] = field(default_factory=dict)
     """Sizes in bytes by name."""
+    features: frozenset[str] = frozenset()
+    """status.declaredFeatures."""
 
     @cached_property
     def soft_taints(self) -> tuple[Taint, ...]:
@@ -89,6 +92,8 @@ class PodView:
     """Uid of the controller that created the pod, if its pods are spread by default."""
     rules: PodRules = NO_RULES
     """About other pods."""
+    features: tuple[str, ...] = ()
+    """Those that its node must declare."""
 
     @cached_property
     def namespace(self) -> str:
@@ -107,7 +112,14 @@ class PodView:
     @cached_property
     def shape(self) -> bytes:
         """Equal for pods that every node treats alike, devices apart."""
-        parts = (self.node_selector, self.affinity_terms, self.tolerations, self.ports, self.preferred_terms)
+        parts = (
+            self.node_selector,
+            self.affinity_terms,
+            self.tolerations,
+            self.ports,
+            self.preferred_terms,
+            self.features,
+        )
         return hashlib.blake2b(msgspec.json.encode((self.requests, self.presumed, *parts)), digest_size=16).digest()
 
 
@@ -177,6 +189,7 @@ def _pod_view(pod: views.Pod, spec: views.PodSpec) -> PodView:
         terminating=bool(metadata.get("deletionTimestamp")),
         owner=_owner(metadata.get("ownerReferences") or ()),
         rules=pod_rules(spec, str(metadata.get("namespace") or "")),
+        features=needed_features(spec),
     )
 
 
@@ -209,6 +222,7 @@ def _node_view(node: views.Node, spec: views.NodeSpec) -> NodeView:
         not_ready=not_ready_taint(node),
         unschedulable=bool(spec.get("unschedulable")),
         images=node_images(node.get("status") or {}),
+        features=frozenset((node.get("status") or {}).get("declaredFeatures") or ()),
     )
 
 

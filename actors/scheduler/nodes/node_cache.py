@@ -27,6 +27,7 @@ from protocols.scheduling.node_selection import NOT_NAMED, NOT_SELECTED, selects
 
 NOT_READY = "node(s) were not ready"
 UNSCHEDULABLE = "node(s) were unschedulable"
+UNDECLARED = "node declared features check failed - unsatisfied requirements: "
 UNTOLERATED = "node(s) had untolerated taint(s)"
 """Names no taint, as upstream: who may read a pod need not be allowed to read nodes."""
 TOO_MANY, INSUFFICIENT = "Too many pods", "Insufficient "
@@ -53,13 +54,18 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
     if (pod.node_selector or pod.affinity_terms) and not _is_selected(pod, node):
         return [NOT_SELECTED]
     taken = [NO_PORTS] if pod.ports and load.ports.has_conflict(pod.ports) else []
-    return taken or shortages(pod, load, backed)
+    return taken or shortages(pod, load, backed) or _undeclared(pod, node)
 
 
 def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:
     """Return upstream's texts about resources that the node lacks for the pod; `backed` ones may come from devices."""
     short = node_fit.shortages(pod.requests, load.view.allocatable, load.used, backed)
     return [TOO_MANY if shortage.resource == "pods" else f"{INSUFFICIENT}{shortage.resource}" for shortage in short]
+
+
+def _undeclared(pod: PodView, node: NodeView) -> list[str]:
+    missing = [name for name in pod.features if name not in node.features]
+    return [UNDECLARED + ", ".join(missing)] if missing else []
 
 
 def insufficient(reason: str) -> str | None:

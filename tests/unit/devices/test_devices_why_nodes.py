@@ -174,6 +174,15 @@ def test_backed_resource_need_not_be_on_a_node_that_has_none() -> None:
     assert short.text == f"Insufficient {GPU}: requested 2, free 1"
 
 
+def test_node_must_declare_the_features_that_the_pod_needs() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [3]}}]
+    wanting, able = pod(containers=[{"name": "c", "restartPolicyRules": rules}]), node({})
+    able["status"]["declaredFeatures"] = ["RestartAllContainersOnContainerExits"]
+    assert (why(wanting, able), filtered(wanting, able)) == ([], [])
+    assert why(wanting, node({})) == ["does not declare RestartAllContainersOnContainerExits"]
+    assert filtered(wanting, node({}))
+
+
 def test_each_node_is_named_with_what_it_lacks() -> None:
     wanting = pod(containers=[container(cpu="3", **{GPU: "1"})])
     objects = [node({}, **{GPU: "4"}), *({**node({}, cpu="8"), "metadata": {"name": f"m{at}"}} for at in range(4))]

@@ -80,6 +80,21 @@ def test_words_of_each_filter() -> None:
     )
 
 
+def test_pod_that_restarts_all_containers_goes_to_a_node_that_can() -> None:
+    rules = [{"action": "RestartAllContainers", "exitCodes": {"operator": "In", "values": [3]}}]
+    restarting = pod_view(pod(containers=[{"name": "c", "restartPolicyRules": rules}]))
+    able = node("n2")
+    able["status"]["declaredFeatures"] = ["Other", "RestartAllContainersOnContainerExits"]
+    assert choose(cache_of(node("n1"), able), restarting) == ("n2", "")
+    assert choose(cache_of(node("n1")), restarting)[1] == (
+        "0/1 nodes are available: 1 node declared features check failed - unsatisfied requirements:"
+        " RestartAllContainersOnContainerExits."
+    )
+    cache = cache_of(node("n1"))
+    assert choose(cache, pod_view(pod(containers=[{"name": "c"}]))) == ("n1", "")
+    assert not choose(cache, restarting)[0], "answers about other pods are none about this one"
+
+
 def test_a_toleration_opens_a_tainted_node() -> None:
     tainted = node("n2")
     tainted["spec"]["taints"] = [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}]
