@@ -62,7 +62,7 @@ from actors.apiserver.writes.admission.claims import GATE as CLAIM_RIGHTS
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission, PolicyOptions
 from actors.apiserver.writes.admission.policies.index import PolicyIndex
 from actors.apiserver.writes.admission.quota import QuotaAdmission
-from actors.apiserver.writes.admission.rule import Dependencies
+from actors.apiserver.writes.admission.rule import NEEDS, Dependencies
 from actors.apiserver.writes.admission.service_accounts import PLUGIN
 from actors.apiserver.writes.budgets import Budgets
 from actors.apiserver.writes.path.steps import WritePath
@@ -287,6 +287,7 @@ class ApiServer:
             quotas=QuotaAdmission(self._storage, self.replicas["resourcequotas"]),
             policies=self._policies,
             claim_rights=settings.gate(CLAIM_RIGHTS),
+            known=lookups.known(NEEDS),
         )
         return Admission(given)
 

@@ -1,6 +1,6 @@
 """Lookups of single decoded objects, in the replicas or in the store."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 
 from actors.apiserver.authorization.node_rules import Lookup
@@ -18,6 +18,17 @@ class Lookups:
 
     def of(self, plural: str) -> Lookup:
         return partial(_shown, self._replicas[plural])
+
+    def known(self, plurals: Iterable[str]) -> Callable[[], Awaitable[None]]:
+        """Return a function that waits a second for the first snapshots of resources. It raises TooManyRequests."""
+        missing = [self._replicas[plural] for plural in plurals]
+
+        async def wait() -> None:
+            for replica in missing:
+                await replica.filled_soon()
+            missing.clear()
+
+        return wait
 
     def all_of(self, plural: str) -> Callable[[str], list[Object]]:
         """Return a function that lists the objects of a namespace, or those of a cluster-scoped resource."""

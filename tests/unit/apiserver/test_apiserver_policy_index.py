@@ -23,8 +23,6 @@ POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybi
 class Held:
     """The objects of one kind; stands in for a replica."""
 
-    filled = True
-
     def __init__(self) -> None:
         self.objects = Objects()
         self.listeners: list[Callable[[Change], None]] = []

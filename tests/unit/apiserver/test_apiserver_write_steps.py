@@ -6,18 +6,20 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, MethodNotAllowed, NotFound
+from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, MethodNotAllowed, NotFound, TooManyRequests
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.reads.lookups import Lookups
 from actors.apiserver.replica.objects import Objects
-from actors.apiserver.storage.storage import HeldChanged, KeyExists, RevisionConflict
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.storage.storage import HeldChanged, KeyExists, RevisionConflict, Storage
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission import admission
 from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rule, Step
+from actors.apiserver.writes.admission.rule import EVERY_KIND, NEEDS, Dependencies, Rule, Step
 from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
 from actors.apiserver.writes.delete import DeleteOptions, deleted
 from actors.apiserver.writes.owners import stored_owners
@@ -300,6 +302,20 @@ async def test_write_that_webhooks_see_begins_with_the_object_of_the_store(monke
     written = await steps.change(Change(Target(MAPS, "update", "ns", "c"), USER), mutate)
     assert [each["data"]["a"] for each in seen] == ["newest"]
     assert written.warnings == ["from a webhook"]
+
+
+async def test_nothing_is_admitted_before_what_may_limit_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Simulated seed 801022 of `workloads`: a process that had just started created pods beyond their quota."""
+    monkeypatch.setattr("actors.apiserver.replica.replica.FILL_SECONDS", 0.01)
+    replicas = {plural: Replica(TABLE.of(plural)) for plural in NEEDS}
+    known = Lookups(replicas, cast(Storage, None)).known(NEEDS)
+    admission = Admission(Dependencies(cast(Authorizer, None), lambda name: None, known=known))
+    change = Change(Target(PODS, "create", "ns"), USER, operation=CREATE)
+    for replica in replicas.values():
+        with pytest.raises(TooManyRequests, match="not filled yet"):
+            await admission.begin(change)
+        replica.on_snapshot([], 7)
+    await admission.begin(change)
 
 
 def claim(*uids: str) -> Object:

@@ -115,7 +115,8 @@ class Admission:
         self._covering = lru_cache(maxsize=KNOWN)(self._find)
 
     async def begin(self, change: Change) -> "Admitting":
-        """Find the rules that concern a write, and the policies and webhooks of users."""
+        """Find the rules that concern a write, and the policies and webhooks of users. Raises TooManyRequests."""
+        await self.given.known()
         if self.given.policies is not None:
             change.session = await self.given.policies.begin(change)
         return self.rules(change)

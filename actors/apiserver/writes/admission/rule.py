@@ -9,6 +9,7 @@ import msgspec
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import Lookup
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission
+from actors.apiserver.writes.admission.policies.index import KINDS
 from actors.apiserver.writes.admission.quota import QuotaAdmission
 from actors.apiserver.writes.change import CREATE, Change
 from protocols.kube.meta import Object
@@ -18,6 +19,13 @@ Find = Callable[[str], Awaitable[Object | None]]
 FindAccount = Callable[[str, str], Awaitable[Object | None]]
 """Return a service account by namespace and name; None if there is none."""
 EVERY_KIND = "*"
+NEEDS = ("limitranges", "priorityclasses", "resourcequotas", *KINDS)
+"""Resources whose absence allows a write: nothing is admitted before all of them are known."""
+
+
+async def _known() -> None:
+    pass
+
 
 
 class Step(IntEnum):
@@ -43,6 +51,8 @@ class Dependencies(msgspec.Struct, frozen=True):
     policies: PolicyAdmission | None = None
     claim_rights: bool = True
     """Parts of a claim's status require rights of their own."""
+    known: Callable[[], Awaitable[None]] = _known
+    """Wait until NEEDS are known, as they are soon after the start. Raises TooManyRequests."""
 
 
 class Rule:

@@ -95,8 +95,6 @@ class PolicyIndex:
             return self._known[row, subresource, operation]
         except KeyError:
             pass
-        if not all(replica.filled for replica in self._replicas.values()):
-            await asyncio.gather(*(replica.wait_filled() for replica in self._replicas.values()))
         some = row.group != GROUP and any(len(replica.objects) for replica in self._replicas.values())
         return await self._search((row, subresource, operation)) if some else self._know((row, subresource, operation))
 
