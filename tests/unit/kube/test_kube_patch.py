@@ -84,6 +84,9 @@ def test_json_patch() -> None:
         ([{"op": "add", "path": "/list/-1", "value": 3}], {"a": 1, "list": [1, 2, 3]}),
         ([{"op": "remove", "path": "/list/-1"}], {"a": 1, "list": [1]}),
         ([{"op": "replace", "path": "/list/-2", "value": 0}], {"a": 1, "list": [0, 2]}),
+        ([{"op": "add", "path": "/list/00", "value": 0}], {"a": 1, "list": [0, 1, 2]}),
+        ([{"op": "copy", "from": "/a", "path": "/list/-1"}], {"a": 1, "list": [1, 2, 1]}),
+        ([{"op": "copy", "from": "/zz", "path": "/b"}], {"a": 1, "b": None, "list": [1, 2]}),
     ],
     ids=repr,
 )
@@ -113,6 +116,8 @@ def test_json_patch_takes_what_upstream_takes(patch: Any, found: Any) -> None:
         ([{"op": "explode", "path": "/a"}], 422),
         ([{"path": "/a"}], 422),
         ([{"op": "copy", "path": "/x"}], 422),
+        ([{"op": "copy", "from": "/zz/y", "path": "/x"}], 422),
+        ([{"op": "copy", "from": "/list/0", "path": "/x"}], 422),
         ([{"op": "replace", "path": "", "value": 1}], 422),
     ],
     ids=lambda value: repr(value)[:50],

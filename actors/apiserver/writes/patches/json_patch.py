@@ -16,7 +16,8 @@ COPY_LIMIT = 3 * 1024 * 1024
 """Bytes all copy operations of one patch may add: without it ten thousand copies double an object without end."""
 
 VALUED = ("add", "replace", "test")
-INDEX, NEGATIVE = re.compile(r"-\d{1,9}"), re.compile(r"/-\d")
+INDEX, UNUSUAL = re.compile(r"-?[0-9]{1,9}"), re.compile(r"/[-0][0-9]")
+"""Indices that Go reads, and the begin of those that the RFC has not."""
 _FAULTS = (jsonpatch.JsonPatchException, JsonPointerException, KeyError, IndexError, TypeError, ValueError)
 
 
@@ -50,15 +51,18 @@ def _check_shape(patch: Any) -> None:
 def _as_upstream(document: Any, operation: dict[str, Any]) -> dict[str, Any]:
     """Return an operation in the words of the RFC, with what upstream's library takes beyond it.
 
-    It reads a missing value as null, replaces and tests absent members, and counts negative indices from the end.
+    It reads a missing value as null, replaces, tests and copies absent members, counts negative indices from the end
+    and reads leading zeros of indices.
     """
     kind, path = operation.get("op"), operation.get("path")
-    if (kind not in VALUED and kind != "remove") or not isinstance(path, str):
+    if kind not in (*VALUED, "remove", "copy") or not isinstance(path, str):
         return operation
     adapted = {"value": None, **operation} if kind in VALUED else dict(operation)
     try:
-        if NEGATIVE.search(path):
-            adapted["path"] = _counted(document, path, kind == "add")
+        if kind == "copy" and _lacks(document, operation["from"]):
+            adapted |= {"op": "add", "value": None}
+        if UNUSUAL.search(path):
+            adapted["path"] = _counted(document, path, kind in ("add", "copy"))
         if kind == "replace" and _lacks(document, adapted["path"]):
             adapted["op"] = "add"
     except _FAULTS:
@@ -67,12 +71,13 @@ def _as_upstream(document: Any, operation: dict[str, Any]) -> dict[str, Any]:
 
 
 def _counted(document: Any, path: str, adds: bool) -> str:
-    """Replace negative indices of lists."""
+    """Replace unusual indices of lists."""
     parts = JsonPointer(path).parts
     for at, part in enumerate(parts):
         above = JsonPointer.from_parts(parts[:at]).resolve(document)
         if isinstance(above, list) and INDEX.fullmatch(part):
-            parts[at] = str(int(part) + len(above) + (adds and at == len(parts) - 1))
+            end = len(above) + (adds and at == len(parts) - 1) if part.startswith("-") else 0
+            parts[at] = str(int(part) + end)
     return str(JsonPointer.from_parts(parts).path)
 
 
