@@ -19,6 +19,8 @@ from protocols.kube.names import (
 NAME_NEEDED = "name or generateName is required"
 LABEL_NAMES = ("namespaces", "services")
 """Kinds whose names are labels of DNS."""
+ANY_BASE = ("deviceclasses.resource.k8s.io", "replicationcontrollers")
+"""Kinds whose generateName Kubernetes 1.36 does not check: their names have declared rules, which leave it out."""
 MOST_SHOWN = 20
 """Owners in a cause, and causes of owners that cannot be controllers."""
 MOST_ANNOTATIONS = 256 * 1024
@@ -96,7 +98,8 @@ def metadata_causes(obj: Object, resource: Served) -> list[Cause]:
     metadata: Object = obj["metadata"]
     name = metadata.get("name") or ""
     causes = _name_causes(name, resource) if name else [required("metadata.name", NAME_NEEDED)]
-    if base := metadata.get("generateName"):
+    base = metadata.get("generateName")
+    if base and resource.full_name not in ANY_BASE:
         causes += _name_causes(_masked(base), resource, "metadata.generateName")
     return causes + common_causes(metadata, "metadata")
 

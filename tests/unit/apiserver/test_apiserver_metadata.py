@@ -14,6 +14,7 @@ from actors.apiserver.writes.ownership.entries import Author, tracked
 from protocols.kinds.core.config import CONFIGMAPS
 from protocols.kinds.served.object_meta import common_causes, finalizer_name_causes, metadata_causes
 from protocols.kube.names import QUALIFIED_TEXT, VALUE_TEXT
+from tests.support.dra_rows import row
 
 OWNER = {"apiVersion": "apps/v1", "kind": "A", "name": "a", "uid": "u"}
 
@@ -82,6 +83,7 @@ def test_finalizer_causes_of_a_built_in_kind_require_a_qualified_name() -> None:
 def test_metadata_causes_judge_the_base_of_a_name(base: str, good: bool) -> None:
     causes = metadata_causes({"metadata": {"name": "web-x7c2k", "generateName": base}}, CONFIGMAPS)
     assert [cause.field for cause in causes] == ([] if good else ["metadata.generateName"])
+    assert not metadata_causes({"metadata": {"name": "web-x7c2k", "generateName": base}}, row("deviceclasses"))
 
 
 def test_check_body_drops_repeated_owners() -> None:
