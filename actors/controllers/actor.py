@@ -260,6 +260,7 @@ class Controllers:
             await asyncio.gather(*(informer.wait_known() for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
         self._context.spawn(acting_as("pod-garbage-collector", self._pod_gc.run), "pods")
+        self._node_controllers.nodes.enqueue_all()
         evictions = acting_as("taint-eviction-controller", self._node_controllers.evictor.run)
         self._context.spawn(evictions, "taint evictions")
         self._context.spawn(acting_as("garbage-collector", self._collector.run), "collector")

@@ -126,8 +126,12 @@ class NodeController:
         self._disruption.observe(name_of(new), zone_of(new), is_ready(new))
         self._work.put((NODE, name_of(new)))
         if suspended != self._disruption.suspended:
-            self._work.put(*((NODE, name) for name in self.nodes))
+            self.enqueue_all()
         self._evictor.node_changed(old, new)
+
+    def enqueue_all(self) -> None:
+        """Reconcile all nodes. Call it when pods are listed, too: until then a lost node has none to mark."""
+        self._work.put(*((NODE, name) for name in self.nodes))
 
     async def run(self) -> None:
         await asyncio.gather(self._work.run(), self._check_leases())

@@ -36,6 +36,7 @@ from protocols.kube.meta import Object, condition, meta, terminating
 from protocols.kube.taints import NOT_READY, UNREACHABLE
 from protocols.kube.times import format_time, now
 from tests.support.memory_api import Events, Follower, MemoryApi, conflict
+from tests.support.waiting import until_true
 
 GRACE_S = 0.5
 
@@ -344,6 +345,21 @@ async def test_taint_of_a_user_gives_an_old_pod_its_time() -> None:
         world.api.put(NODES, node("n1", taints=[{"key": UNREACHABLE, "effect": "NoExecute"}], Ready="Unknown"))
         await world.until("brief is deleted", lambda: is_deleted(world.pod("brief")))
         assert not is_deleted(world.pod("patient"))
+
+
+async def test_pods_that_are_listed_after_their_lost_node_are_marked() -> None:
+    """Nodes are reconciled before pods are listed: the pods of one that was lost before stayed Ready."""
+    world = World()
+    world.api.put(NODES, node("n1", taints=[{"key": UNREACHABLE, "effect": "NoSchedule"}], Ready="Unknown"))
+    world.add_pod("a", "n1")
+    world.followers[0].read(9)
+    work = asyncio.create_task(world.nodes.run())
+    await until_true(lambda: not world.nodes._work._dirty)
+    world.followers[2].read(9)
+    assert is_ready(world.pod("a"))
+    world.nodes.enqueue_all()
+    await until_true(lambda: not is_ready(world.pod("a")))
+    work.cancel()
 
 
 async def test_node_that_comes_back_loses_taints_and_keeps_pods() -> None:
