@@ -1,10 +1,11 @@
-"""Pod garbage collection: remove pods whose node no longer exists, and deleted pods that no node will end.
+"""Pod garbage collection: remove pods of missing nodes, deleted pods that no node ends, and surplus finished ones.
 
 A missing node is confirmed by a live read after WAIT_S before its pods are removed.
 """
 
 import asyncio
 import functools
+import heapq
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,13 +17,16 @@ from actors.controllers.nodes.taints import is_ready, taints_of
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, fields_of, meta, name_of, namespace_of, terminating, uid_of
+from protocols.kube.meta import Object, fields_of, key_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kube.pods import is_finished, node_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.process.tasks import failed
 
 WAIT_S, AGAIN_S = 60.0, 10.0
+MOST_FINISHED = 12_500
+"""Finished pods that stay, as upstream's --terminated-pod-gc-threshold."""
+MOST_AT_ONCE = 500
 OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 """Key of the taint by which users declare a node that is not ready to be off, so that nothing of it runs any more."""
 
@@ -110,6 +114,9 @@ class PodGarbageCollector:
         self._missing_nodes = MissingNodes()
         self._stuck: dict[str, Object] = {}
         """Deleted pods by uid that no node will end."""
+        self._finished: set[str] = set()
+        """Keys of finished pods that nobody deletes."""
+        self._thin_at = 0.0
         self._counts: Counter[str] = Counter()
         """Pods of each namespace that has some."""
         self._wake = asyncio.Event()
@@ -123,6 +130,12 @@ class PodGarbageCollector:
         self._check(obj)
 
     def _check(self, obj: Object) -> None:
+        if is_finished(obj) and not terminating(obj):
+            self._finished.add(key_of(obj))
+            if self._surplus() > 0:
+                self._wake.set()
+        else:
+            self._finished.discard(key_of(obj))
         node = node_of(obj)
         if node and node not in self.known:
             self._node_gone(node)
@@ -138,6 +151,7 @@ class PodGarbageCollector:
         self._check(new)
 
     def on_delete(self, obj: Object) -> None:
+        self._finished.discard(key_of(obj))
         namespace = namespace_of(obj)
         self._counts[namespace] -= 1
         if not self._counts[namespace]:
@@ -164,6 +178,7 @@ class PodGarbageCollector:
             for uid, pod in list(self._stuck.items()):
                 if not self._is_stuck(pod) or await self._end(pod):
                     del self._stuck[uid]
+            await self._thin()
             for node in self._missing_nodes.due(self._now()):
                 self._missing_nodes.later(node, self._now())
                 try:
@@ -174,7 +189,21 @@ class PodGarbageCollector:
     def _pause(self) -> float | None:
         """Return the seconds until the next pass; None when only a change leads to one."""
         pause = self._missing_nodes.pause(self._now())
-        return pause if not self._stuck else min(AGAIN_S, AGAIN_S if pause is None else pause)
+        waits = self._stuck or self._surplus() > 0
+        return pause if not waits else min(AGAIN_S, AGAIN_S if pause is None else pause)
+
+    def _surplus(self) -> int:
+        return len(self._finished) - MOST_FINISHED
+
+    async def _thin(self) -> None:
+        """Remove the oldest finished pods; at most every AGAIN_S, since it sorts all of them."""
+        number = min(self._surplus(), MOST_AT_ONCE)
+        if number <= 0 or self._now() < self._thin_at:
+            return
+        self._thin_at = self._now() + AGAIN_S
+        finished = (self.pods[key] for key in self._finished if key in self.pods)
+        for pod in heapq.nsmallest(number, finished, key=lambda pod: str(meta(pod).get("creationTimestamp"))):
+            await self._remove(pod, None, "it is the oldest of too many finished ones")
 
     async def _process(self, node: str) -> None:
         pods = [pod for pod in self.pods.values() if node_of(pod) == node]

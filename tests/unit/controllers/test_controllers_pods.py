@@ -44,7 +44,7 @@ def pod(name: str, node: str = "gone", **metadata: str) -> dict[str, Any]:
 async def run(api: Api, pods: list[dict[str, Any]], *nodes: Any) -> None:
     """`nodes` become what they are after the pods are known."""
     controller = PodGarbageCollector(api, logging.getLogger("test"), lambda namespace: None)  # type: ignore[arg-type]  # a fake
-    controller.pods = {each["metadata"]["name"]: each for each in pods}
+    controller.pods = {f"default/{each['metadata']['name']}": each for each in pods}
     known = controller.known = {each["metadata"]["name"]: {} for each in nodes}
     for each in pods:
         controller.on_add(each)
@@ -96,6 +96,16 @@ async def test_unbound_deleted_pod_that_the_api_did_not_remove_is_tried_again(mo
     api.away = 2
     await run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z")])
     assert api.done == [("delete", "a", 0, "ua")]
+
+
+async def test_oldest_finished_pods_are_removed_above_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_gc, "MOST_FINISHED", 2)
+    pods = [pod(name, "n", creationTimestamp=f"2026-01-0{day}T00:00:00Z") for day, name in enumerate("abcde", 1)]
+    for each in pods[1:]:
+        each["status"]["phase"] = "Succeeded"
+    api = Api(("n",))
+    await run(api, pods[::-1], {"metadata": {"name": "n"}})
+    assert api.done == [("delete", "b", 0, "ub"), ("delete", "c", 0, "uc")]
 
 
 async def test_deleted_pod_is_removed_when_its_node_is_out_of_service() -> None:
