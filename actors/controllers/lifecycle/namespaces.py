@@ -66,7 +66,8 @@ def namespace_content_steps(
     if known is None:
         steps.append(Create(CONFIGMAPS, root, namespace))
     elif known.get("data") != root["data"]:
-        steps.append(Patch(CONFIGMAPS, ROOT_CA, namespace, {"data": root["data"]}))
+        data = dict.fromkeys(known.get("data") or ()) | root["data"]  # null removes a key
+        steps.append(Patch(CONFIGMAPS, ROOT_CA, namespace, {"data": data}))
     return steps
 
 

@@ -46,7 +46,7 @@ def test_new_namespace_gets_service_account_and_ca() -> None:
     assert [(step.resource.plural, step.namespace) for step in steps] == [("serviceaccounts", "a"), ("configmaps", "a")]
 
 
-@given(st.booleans(), st.sampled_from([None, {"ca.crt": "PEM"}, {"ca.crt": "OLD"}, {}]))
+@given(st.booleans(), st.sampled_from([None, {"ca.crt": "PEM"}, {"ca.crt": "OLD"}, {"ca.crt": "PEM", "own": "1"}, {}]))
 def test_applied_content_steps_leave_nothing_to_do(account: bool, data: dict[str, str] | None) -> None:
     accounts: dict[str, Any] = {"a/default": {}} if account else {}
     roots: dict[str, Any] = {} if data is None else {f"a/{ROOT_CA}": {"data": data}}
