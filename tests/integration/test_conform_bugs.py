@@ -128,6 +128,7 @@ SILENT = {
 CORRECT = {
     "has_a_broken_device": ("health-change", "health-after-restart"),
     "rejects_unknown_devices_as_internal": ("allocate-unknown",),
+    "names_its_numa_node_twice": ("numa",),
 }
 """Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 

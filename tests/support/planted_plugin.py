@@ -187,6 +187,19 @@ def has_the_number_of_its_bus_as_numa_node() -> None:
 
 
 @bug
+def names_its_numa_node_twice() -> None:
+    """No bug: the kubelet makes a set of them."""
+    correct = sample.device
+
+    def device(number: int, id: str) -> pb.Device:
+        found = correct(number, id)
+        found.topology.nodes.add(ID=found.topology.nodes[0].ID)
+        return found
+
+    replace(sample, "device", device)
+
+
+@bug
 def sends_changed_devices_only() -> None:
     def listing(self: Plugin, request: pb.Empty, context: grpc.ServicerContext) -> Lists:
         ended, known = over(context), sample.whole_list()

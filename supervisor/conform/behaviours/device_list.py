@@ -54,8 +54,9 @@ async def numa(plugin: PluginPeer) -> None:
     faults = []
     for device in devices:
         nodes = [node.ID for node in device.topology.nodes]
-        if not nodes or min(nodes) < 0 or max(nodes) > LAST or len(set(nodes)) < len(nodes):
-            faults.append(f"{device.ID} has the NUMA nodes {nodes}")
+        if not nodes:
+            faults.append(f"{device.ID} has a topology without a NUMA node")
+        faults += [f"{device.ID} has the NUMA node {node}" for node in nodes if not 0 <= node <= LAST]
     if faults:
         raise Failed(several(faults))
 
