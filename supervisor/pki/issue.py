@@ -85,7 +85,13 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
 
 
 def _make_authority(directory: Path, now: datetime.datetime, file: str, files: list[WholeFile]) -> _Authority:
-    """Make a CA, and add its two files."""
+    """Make a CA, and add its two files; those that it replaces stay as NAME.old.
+
+    They may be good: a clock that is ahead at one start would lose a CA that others trust for ever.
+    """
+    for path in (directory / f"{file}.key", directory / f"{file}.crt"):
+        if path.exists():
+            files.append(WholeFile(path.with_name(f"{path.name}.old"), path.read_bytes()))
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, CA_NAMES[file])])
     usage = key_usage(signs_certificates=True)

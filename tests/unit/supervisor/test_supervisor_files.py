@@ -302,9 +302,22 @@ def test_authority_put_in_place_of_ours_signs_all_anew(root: Path, key: AnyKey) 
     assert issuer(directory / "etcd" / "server.crt") == "CN=nodeplane-etcd-ca"
 
 
-def own_authority(key: AnyKey, identifier: x509.SubjectKeyIdentifier) -> bytes:
+def test_authority_that_ends_stays_beside_the_next(root: Path) -> None:
+    """The clock may be wrong, and its key is the only one that clients trust."""
+    directory, key = root / "pki", ec.generate_private_key(ec.SECP256R1())
+    directory.mkdir()
+    ends = own_authority(key, x509.SubjectKeyIdentifier.from_public_key(key.public_key()), days=10), pem(key)
+    for name, content in zip(("ca.crt", "ca.key"), ends, strict=True):
+        (directory / name).write_bytes(content)
+    issue.issue(directory, certificates.wanted("n1"))
+    assert issuer(directory / "admin.crt") == "CN=nodeplane-ca"
+    assert tuple((directory / f"{name}.old").read_bytes() for name in ("ca.crt", "ca.key")) == ends
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in directory.glob("*.old"))
+
+
+def own_authority(key: AnyKey, identifier: x509.SubjectKeyIdentifier, days: int = 1000) -> bytes:
     name, now = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "own-ca")]), datetime.now(UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1000))
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(days))
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     signed = builder.add_extension(identifier, critical=False).sign(key, hashes.SHA256())
     return signed.public_bytes(serialization.Encoding.PEM)
