@@ -298,9 +298,11 @@ async def test_metrics_need_the_right_of_monitoring(plane: Plane) -> None:
 
 async def test_openid_discovery(plane: Plane) -> None:
     token = plane.kubectl("create", "token", "bot").strip()
-    code, found, _ = await ask(plane, "GET", "/.well-known/openid-configuration", token=token)
+    code, found, headers = await ask(plane, "GET", "/.well-known/openid-configuration", token=token)
     assert (code, found["id_token_signing_alg_values_supported"]) == (200, ["ES256"])
-    code, keys, _ = await ask(plane, "GET", "/openid/v1/jwks", token=token)
+    assert headers["Cache-Control"] == "public, max-age=3600"
+    code, keys, headers = await ask(plane, "GET", "/openid/v1/jwks", token=token)
+    assert headers["Cache-Control"] == "public, max-age=3600"
     header = json.loads(base64.urlsafe_b64decode(token.split(".")[0] + "=="))
     assert keys["keys"][0]["kid"] == header["kid"]
     assert (await ask(plane, "GET", "/openid/v1/jwks"))[0] == 401

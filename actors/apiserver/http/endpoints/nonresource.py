@@ -61,6 +61,8 @@ class Health:
 
 
 OPENID_CONFIGURATION, OPENID_KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
+CACHED = {"Cache-Control": "public, max-age=3600"}
+"""For how long verifiers of tokens may keep the documents of OpenID discovery: upstream's hour."""
 
 
 class OpenId:
@@ -78,9 +80,8 @@ class OpenId:
         except NoSigningKey as error:
             raise ServiceUnavailable(str(error)) from None
         if path == OPENID_KEYS:
-            return Reply(
-                msgspec.json.encode({"keys": [key.jwk() for key in keys]}), media_type="application/jwk-set+json"
-            )
+            jwks = msgspec.json.encode({"keys": [key.jwk() for key in keys]})
+            return Reply(jwks, media_type="application/jwk-set+json", headers=dict(CACHED))
         about = {
             "issuer": ISSUER,
             "jwks_uri": f"https://{self._address}{OPENID_KEYS}",
@@ -88,7 +89,7 @@ class OpenId:
             "subject_types_supported": ["public"],
             "id_token_signing_alg_values_supported": sorted({key.algorithm for key in keys}),
         }
-        return Reply(msgspec.json.encode(about))
+        return Reply(msgspec.json.encode(about), headers=dict(CACHED))
 
 
 VERSION = {
