@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
 import msgspec
 
@@ -108,7 +109,7 @@ class Cache(msgspec.Struct):
     """Nodes with PreferNoSchedule taints."""
 
     def node(self, view: NodeView) -> bool:
-        """Update a node. Return False if nothing relevant changed."""
+        """Update a node. Return False if no pod fits now that did not: nothing changed, or only its images."""
         known = self.nodes.get(view.name)
         if known and known.view == view:
             return False
@@ -119,7 +120,7 @@ class Cache(msgspec.Struct):
         self.nodes[view.name] = (
             msgspec.structs.replace(known, view=view, version=next(VERSIONS)) if known else self._loaded(view)
         )
-        return True
+        return known is None or replace(known.view, images=view.images) != view
 
     def forget_node(self, name: str) -> None:
         if gone := self.nodes.pop(name, None):

@@ -255,6 +255,15 @@ def test_a_heartbeat_changes_nothing_and_a_node_that_returns_remembers_its_pods(
     assert cache.nodes["n1"].used["cpu"] == NANO
 
 
+def test_image_that_a_node_pulled_makes_no_pod_fit() -> None:
+    cache, pulled = cache_of(node("n1")), node("n1")
+    pulled["status"]["images"] = [{"names": ["app:1"], "sizeBytes": 100}]
+    assert not cache.node(node_view(pulled))
+    assert cache.nodes["n1"].view.images == {"app:1": 100}
+    pulled["metadata"]["labels"] = {"zone": "other"}
+    assert cache.node(node_view(pulled))
+
+
 def affine(*terms: Any) -> dict[str, Any]:
     return {
         "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
