@@ -28,7 +28,7 @@ from actors.scheduler.model.claim_demand import DEVICES
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.nominations import Nominations
 from actors.scheduler.model.pod_terms import Labels, has_pod_rules
-from actors.scheduler.model.queue import ROOM, Queue
+from actors.scheduler.model.queue import NODE_CHANGE, ROOM, Queue
 from actors.scheduler.model.views import (
     has_same_requirements,
     has_valid_shape,
@@ -320,7 +320,7 @@ class _Nodes:
             self._cache.forget_node(name_of(obj))
             return
         if self._cache.node(view):
-            self._changed(ROOM)
+            self._changed(NODE_CHANGE, ROOM)
 
     def on_update(self, old: views.Node, new: views.Node) -> None:
         self.on_add(new)
@@ -328,7 +328,7 @@ class _Nodes:
     def on_delete(self, obj: views.Node) -> None:
         self._cache.forget_node(name_of(obj))
         self._devices.fit.forget_node(name_of(obj))
-        self._changed(ROOM)  # without a domain, pods may spread over the others
+        self._changed(NODE_CHANGE, ROOM)  # without a domain, pods may spread over the others
 
 
 class _Namespaces:
@@ -341,7 +341,7 @@ class _Namespaces:
     def on_add(self, obj: views.Namespace) -> None:
         if self._labels.get(name_of(obj)) != labels_of(obj):
             self._labels[name_of(obj)] = labels_of(obj)
-            self._changed(ROOM)
+            self._changed(NODE_CHANGE, ROOM)
 
     def on_update(self, old: views.Namespace, new: views.Namespace) -> None:
         self.on_add(new)

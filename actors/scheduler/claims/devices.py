@@ -25,7 +25,7 @@ from actors.scheduler.model.claim_demand import (
     claim_topic,
 )
 from actors.scheduler.model.errors import ClaimsNotReady, ObjectUnreadable
-from actors.scheduler.model.queue import ROOM, Topics
+from actors.scheduler.model.queue import NODE_CHANGE, Topics
 from actors.scheduler.model.views import NodeView, PodView
 from actors.scheduler.nodes.node_table import NodeTables, Revision
 from protocols.dra.allocator.catalog import Catalog
@@ -286,12 +286,12 @@ class DynamicResources:
 
 
 def topics_of(demand: Demand, view: PodView) -> Topics:
-    """Return the topics that can help a pod that fits nowhere."""
+    """Return the topics that can help a pod that fits nowhere, besides ROOM."""
     claims = (claim_topic(key_of(claim)) for claim in demand.allocated)
     wanted = (claim_topic(claim.key) for claim in demand.unallocated)
     extended = any("/" in name for name in view.requests)
     devices = (DEVICES, CLASSES) if demand.unallocated or extended else ()
-    return waits_for(view) | frozenset((ROOM, *claims, *wanted, *devices))
+    return waits_for(view) | frozenset((NODE_CHANGE, *claims, *wanted, *devices))
 
 
 class _ExcessWarning(NamedTuple):

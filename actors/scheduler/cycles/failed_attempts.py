@@ -12,10 +12,11 @@ from actors.scheduler.cycles.shared import Shared
 from actors.scheduler.model.claim_demand import DEVICES, Demand, Fit
 from actors.scheduler.model.errors import ClaimsNotReady, VolumesNotReady
 from actors.scheduler.model.nominations import Candidate
-from actors.scheduler.model.queue import ROOM, Topics
+from actors.scheduler.model.pod_terms import NO_RULES
+from actors.scheduler.model.queue import ANY_ROOM, ROOM, Topics
 from actors.scheduler.model.views import NodeView, PodView
-from actors.scheduler.nodes.node_cache import summary
-from actors.scheduler.preemption.planner import FailedAttempt, PreemptionPlan, Verdict
+from actors.scheduler.nodes.node_cache import insufficient, summary
+from actors.scheduler.preemption.planner import FREED_BY_PODS, FailedAttempt, PreemptionPlan, Verdict
 from actors.scheduler.preemption.preemptor import Preemptor
 from protocols.dra.allocator.types import AllocationFault, TimedOut
 from protocols.kinds import views
@@ -135,7 +136,8 @@ class FailedAttempts:
             self._queue.resume(failed.view.uid)
 
     def _count_unschedulable(self, failed: FailedAttempt) -> None:
-        self._queue.failed(failed.view.uid, self._now(), topics_of(failed.demand, failed.view))
+        topics = topics_of(failed.demand, failed.view)
+        self._queue.failed(failed.view.uid, self._now(), topics | ANY_ROOM if _lacks_room(failed) else topics)
         self._metrics.attempt(UNSCHEDULABLE, time.monotonic() - failed.began)
 
     async def not_ready(self, pod: views.Pod, error: ClaimsNotReady, began: float) -> None:
@@ -179,3 +181,9 @@ class FailedAttempts:
 
     def _now(self) -> float:
         return time.monotonic()
+
+
+def _lacks_room(failed: FailedAttempt) -> bool:
+    """Return True if a pod that leaves may help: some node is rejected, or some rule not met, because of others."""
+    reasons = (reason for why in failed.rejected.values() for reason in why)
+    return failed.view.rules is not NO_RULES or any(insufficient(each) or each in FREED_BY_PODS for each in reasons)

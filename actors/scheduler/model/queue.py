@@ -15,8 +15,10 @@ from protocols.process.rates import backoff_delay
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 10.0
 FLUSH_S = 300.0
 """Longest wait for a topic: upstream's for its queue of unschedulable pods."""
+NODE_CHANGE = "nodes"
+"""Topic of every pod that did not fit: a node or the labels of a namespace changed."""
 ROOM = "room"
-"""Topic of every pod that did not fit: a node changed, or a pod left one."""
+"""Topic of pods that others keep from a node: one of them left or requests less, or whatever NODE_CHANGE stands for."""
 Topics = frozenset[str]
 ANY_ROOM: Topics = frozenset((ROOM,))
 LOWEST = -(2**31)

@@ -49,6 +49,7 @@ from tests.support.scheduler_life import (
     put_node,
     put_pod,
     put_slice,
+    running,
     says,
     the,
     until,
@@ -367,6 +368,26 @@ async def test_a_freed_device_wakes_who_waits_for_one() -> None:
             api.drop(PODS, "a", "ns")
             api.drop(RESOURCECLAIMS, "ca", "ns")
             await until("b bound", lambda: node_of(api, "b"))
+
+
+async def test_pods_that_leave_wake_nobody_who_waits_for_a_device_only() -> None:
+    async with playing() as api:
+        world(api, nodes=1)
+        put_claim(api, "ca")
+        put_claim(api, "cb")
+        for name in ("x", "y"):
+            running(api, name, "n1")
+        put_pod(api, "a", "ca")
+        async with Life(api) as life:
+            await until("a bound", lambda: node_of(api, "a"))
+            waiting = put_pod(api, "b", "cb")
+            await until("b waits", lambda: says(api, "b"))
+            for name in ("x", "y"):
+                api.drop(PODS, name, "ns")
+                await heard()
+            assert life.scheduler._queue._pods[meta(waiting)["uid"]].attempts == 1
+            put_node(api, "n2")
+            await until("b is tried again", lambda: "0/2 nodes" in says(api, "b"))
 
 
 async def test_a_taint_keeps_devices_from_new_pods_and_a_toleration_opens_them() -> None:
