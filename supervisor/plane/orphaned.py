@@ -7,8 +7,10 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
+from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
@@ -27,8 +29,19 @@ READY_S = 60.0
 
 def orphaned(root: Path) -> dict[Path, int]:
     """Return the roots with containers that run without a plane: this one, and those of its further nodes."""
-    roots = [root, *sorted(root.glob("nodes/*"))]
-    return {path: count for path in roots if (count := leftovers.orphaned_containers(path))}
+    return {path: count for path in _roots(root) if (count := leftovers.orphaned_containers(path))}
+
+
+def unmount(root: Path) -> None:
+    """Unmount volumes of a dead plane without containers; those of another runtime run on and use theirs."""
+    for path in _roots(root):
+        with suppress(SettingsInvalid):  # nothing was started there
+            if load_settings(layout(str(path)).settings).runtime_embedded:
+                leftovers.unmount_below(path)
+
+
+def _roots(root: Path) -> list[Path]:
+    return [root, *sorted(root.glob("nodes/*"))]
 
 
 def take_over(where: Layout) -> None:

@@ -168,7 +168,7 @@ def check_trust(where: Layout) -> None:
     etcd = where.etcd_ca.parent
     for path in (where.root, where.run, where.pki, etcd, where.store, where.runtime, where.devices, where.logs):
         check_directory(path)
-    for path in (where.root / "nodes", where.root / "pods", where.pod_logs, where.cdi):
+    for path in (where.root / "nodes", where.root / "pods", where.root / "memory", where.pod_logs, where.cdi):
         check_directory(path)
     for path in (where.kubelet, where.kubelet / "manifests"):
         check_directory(path, shared=True)

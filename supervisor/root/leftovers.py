@@ -19,7 +19,7 @@ from protocols.process.proc import boot_id
 
 ENDPOINTS = (".rpc", ".pub")
 WAIT_S = 5.0
-_PODS = "pods"
+_PODS, _MEMORY = "pods", "memory"
 
 
 def clean(run_dir: Path) -> None:
@@ -78,9 +78,9 @@ class _Started(msgspec.Struct):
 
 
 def unmount_below(root: Path) -> None:
-    """Unmount the volumes in memory (emptyDir) below ROOT/pods, so that a root that is down can be removed."""
+    """Unmount volumes in memory below ROOT, so that a root that is down can be removed."""
     if os.geteuid() != 0:
         return
-    for place in mounts_below(root / _PODS):
-        with suppress(OSError):
+    for place in (*mounts_below(root / _PODS), str(root / _MEMORY)):
+        with suppress(OSError):  # none is mounted there
             linux.detach(place)

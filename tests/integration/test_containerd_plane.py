@@ -18,6 +18,7 @@ from tests.support.plane import Plane, until
 
 pytestmark = [pytest.mark.heavy, pytest.mark.skipif(bool(why_not()), reason=why_not() or "usable")]
 
+TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 POD: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -74,7 +75,15 @@ def _isolated_as_the_embedded_runtime_does(plane: Plane) -> None:
     assert text.startswith("1\n")
     assert "CapEff:\t00000000a80425fb\n" in text
     assert "\nNSpid:\t1\n" not in text, "pid 1 is the pod's"
+    _has_its_token_in_memory(plane, "kit")
     plane.kubectl("delete", "pod", "kit")
+
+
+def _has_its_token_in_memory(plane: Plane, name: str) -> None:
+    """Mounted by podworker, and seen by a runtime that somebody else started."""
+    mounts = [line.split() for line in plane.kubectl("exec", name, "--", "cat", "/proc/mounts").splitlines()]
+    assert [words[0] for words in mounts if words[1] == TOKEN] == ["tmpfs"]
+    assert plane.kubectl("exec", name, "--", "cat", f"{TOKEN}/token")
 
 
 def pod(name: str, script: str) -> dict[str, Any]:

@@ -5,7 +5,11 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
+from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.process.files import is_locked
+from protocols.process.mountinfo import mounts_below
 from supervisor.plane.orphaned import orphaned
 from tests.support.plane import Plane
 from tests.support.waiting import until
@@ -35,6 +39,19 @@ def test_down_stops_containers_of_all_nodes_of_dead_plane() -> None:
         plane.nodeplane("down", timeout=100)
         assert orphaned(plane.root) == {}
         assert plane.processes() == {}
+        assert not mounts_below(plane.root)
         plane.nodeplane("down")  # once more is no failure
         for root in roots.values():
             shutil.rmtree(root / "run")  # sockets of the killed processes
+
+
+@pytest.mark.skipif(not namespaces_allowed(), reason="needs root with CAP_SYS_ADMIN: mounts")
+def test_down_unmounts_what_dead_plane_without_containers_had_mounted() -> None:
+    with Plane() as plane:
+        until("the tmpfs of secrets", (plane.root / "memory").is_mount)
+        kill_supervisor(plane.root)
+        plane.nodeplane("down", "--keep-containers")
+        assert mounts_below(plane.root)
+        plane.nodeplane("down")
+        assert not mounts_below(plane.root)
+        shutil.rmtree(plane.root / "run")  # sockets of the killed processes

@@ -12,6 +12,7 @@ import pytest
 
 from actors.runtime.spec.isolation import namespaces_allowed
 from protocols.kube.meta import Object
+from protocols.process.mountinfo import mounts_below
 from tests.support import images
 from tests.support.images import oci_archive
 from tests.support.plane import Plane, until
@@ -149,7 +150,7 @@ def test_what_a_pod_asks_for_it_has(plane: Plane) -> None:
     plane.kubectl("delete", "pod", "--all", "--wait=true")
     until("the image free again", lambda: plane.nodeplane("image", "rm", "team/box:1", check=False), every=0.2)
     assert "no image was imported" in plane.nodeplane("image", "ls")
-    until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())
+    until("nothing of a pod mounted", lambda: mounts_below(plane.root) == [str(plane.root / "memory")])
 
 
 def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane: Plane) -> None:
@@ -188,7 +189,7 @@ def test_pods_have_namespaces_rights_and_files_as_kubernetes_gives_them(plane: P
     with pytest.raises(AssertionError, match="used by a container"):
         plane.nodeplane("image", "rm", "team/kit:1")
     plane.kubectl("delete", "pod", "--all", "--wait=true")
-    until("nothing mounted", lambda: str(plane.root) not in Path("/proc/mounts").read_text())
+    until("nothing of a pod mounted", lambda: mounts_below(plane.root) == [str(plane.root / "memory")])
 
 
 MEMORY = "cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || true"

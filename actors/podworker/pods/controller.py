@@ -20,6 +20,7 @@ from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
 from actors.podworker.pods.static_pods import MirrorTable, StaticOptions, StaticPods
 from actors.podworker.pods.status_manager import StatusManager
+from actors.podworker.pods.volumes import memory
 from actors.podworker.pods.volumes.directories import pods_with_directories
 from actors.podworker.pods.workers.metrics import PodMetrics
 from protocols.actor import Context
@@ -206,6 +207,7 @@ class PodController:
                 await self._streams.wait_pods_synced(WAIT_S)
                 await self._informer.wait_synced(WAIT_S)
                 await self._services.known()
+        await self._mount_memory()
         while not await self._static.load():  # noqa: ASYNC110 # there is no event for it
             await asyncio.sleep(RETRY_S)
         self._published.begin(self._context.bus)
@@ -217,6 +219,14 @@ class PodController:
         self._context.spawn(self._static.watch(), "manifests")
         self._context.spawn(self._static.keep_mirrors(), "mirrors")
         await self._reconciler.run()
+
+    async def _mount_memory(self) -> None:
+        """Mount the tmpfs for secrets, which the connected runtime must see, before the first volume is made."""
+        info, endpoint = self._node.info, self._context.settings.runtime_endpoint
+        fault = await asyncio.to_thread(memory.mount_shared, info.root, info.memory, endpoint)
+        if fault:
+            self._context.log.warning("secrets of pods are on the disk reason=%s", fault)
+            self._node.event("Normal", "SecretsOnDisk", f"Secrets of pods are on the disk: {fault}")
 
     async def _live_pods(self) -> tuple[list[tuple[str, str, str]], set[str]]:
         while True:

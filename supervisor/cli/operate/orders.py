@@ -18,7 +18,7 @@ from supervisor.base.terminal import working
 from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask, check_access
 from supervisor.client.scaling import scale_nodes, scale_watchers
-from supervisor.plane.orphaned import orphaned, take_over
+from supervisor.plane.orphaned import orphaned, take_over, unmount
 from supervisor.root.lock import supervisors
 
 STOP_TIMEOUT_S = 40.0
@@ -50,6 +50,8 @@ def down(args: argparse.Namespace) -> int:
     elif not where.root.exists():
         raise NotRunning(f"{where.root} does not exist; give the plane's --root")
     orphans = {} if args.keep_containers else orphaned(where.root)  # also of a supervisor that was killed meanwhile
+    if not (orphans or args.keep_containers):
+        unmount(where.root)
     if not (orphans or ran):
         print(f"no plane runs below {where.root}", file=sys.stderr)
     for root, count in orphans.items():

@@ -7,6 +7,7 @@ from actors.frontdoor.serving import listener as listener_module
 from actors.frontdoor.serving.listener import UNKNOWN_PEER, ListenerOptions, Peer
 from actors.podworker.node import machine as machine_module
 from actors.podworker.node.machine import instance_of
+from actors.podworker.pods.volumes import memory
 from actors.runtime import actor as runtime_actor
 from actors.runtime.backends.launcher import LauncherHandle
 from actors.runtime.cgroups import hierarchy
@@ -32,6 +33,7 @@ def replace_machine(world: "World", sockets: "Sockets", access: ClientOptions | 
     substitute(hierarchy.find_hierarchy, lambda *_: None)
     substitute(namespaces.try_namespaces, lambda *_: False)
     substitute(machine_module.read_machine, _machine)
+    substitute(memory.mount_shared, lambda *_: "")
     substitute(kubeconfig.client_options, lambda *_: nullcontext(access))
     substitute(listener_module.Listener, lambda options: PublicSocket(options, sockets))
     patch(runtime_actor, "_allow_descriptors", lambda: None)

@@ -8,7 +8,14 @@ from pathlib import Path
 from actors.podworker.model.dependencies import NodeInfo
 from actors.podworker.model.errors import SyncFailed
 from actors.podworker.pods.volumes import bind_mounts as mounts
-from actors.podworker.pods.volumes.paths import PODS, pod_directory, pod_log_directory, removable
+from actors.podworker.pods.volumes.paths import (
+    MEMORY,
+    PODS,
+    memory_directory,
+    pod_directory,
+    pod_log_directory,
+    removable,
+)
 from protocols.lifecycle.pods.types import PodSpec
 
 TRIES = 3
@@ -24,7 +31,7 @@ def remove_directories(node: NodeInfo, spec: PodSpec) -> None:
         return
     if left := mounts.detach_below(own):  # rmtree would delete the files of a mounted volume
         raise SyncFailed(f"pod {spec.namespace}/{spec.name}: {left[0]} is still mounted; unmount it")
-    for directory in (own, logs):
+    for directory in (memory_directory(node.root, spec.uid), own, logs):
         _remove(directory)
 
 
@@ -42,7 +49,7 @@ def pods_with_directories(node: NodeInfo) -> Iterator[tuple[str, str, str]]:
         namespace, _, rest = entry.partition("_")
         name, _, uid = rest.rpartition("_")
         yield uid, namespace, name
-    for uid in _entries(node.root / PODS):
+    for uid in sorted({*_entries(node.root / PODS), *_entries(node.root / MEMORY)}):
         yield uid, "", ""
 
 

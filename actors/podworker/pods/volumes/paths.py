@@ -1,5 +1,6 @@
-"""Paths of volumes on this host. Pure."""
+"""Paths of volumes on this host."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from actors.podworker.pods.volumes.payload import EMPTY_DIR, HOST_PATH, IMAGE, S
 from protocols.kinds import views
 from protocols.lifecycle.pods.types import PodSpec
 
-PODS = "pods"
+PODS, MEMORY = "pods", "memory"
+"""Directories of pods below ROOT; the second is a tmpfs, if one can be mounted."""
+IN_MEMORY = ("secret", "downwardAPI", "projected")
+"""Kinds whose files are there: those that kubelet has in memory."""
 MAX_SUB_PATH = 64 << 10
 """Characters of an expanded subPathExpr; the kernel takes paths of 4096 bytes."""
 FOLDERS = {
@@ -24,6 +28,11 @@ FOLDERS = {
 def pod_directory(root: Path, uid: str) -> Path:
     """Return the directory of the pod's volumes and files below ROOT."""
     return root / PODS / uid
+
+
+def memory_directory(root: Path, uid: str) -> Path:
+    """Return the directory of the pod's volumes on the tmpfs of all pods."""
+    return root / MEMORY / uid
 
 
 def pod_log_directory(base: Path, spec: PodSpec) -> Path:
@@ -59,7 +68,10 @@ class VolumePaths:
 
 
 def volume_path(spec: PodSpec, volume: views.Volume, root: Path) -> Path:
-    """Return the volume's path. Raises ContainerConfigInvalid for unsupported kinds."""
+    """Return the volume's path. Raises ContainerConfigInvalid for unsupported kinds.
+
+    One that is on the disk from a time without tmpfs stays there until the pod ends: its containers have it mounted.
+    """
     name, kind = str(volume.get("name") or ""), kind_of(volume)
     if "/" in name or name in ("", ".", ".."):
         raise ContainerConfigInvalid(f"volume {name!r}: that is no name of a volume")
@@ -68,7 +80,10 @@ def volume_path(spec: PodSpec, volume: views.Volume, root: Path) -> Path:
     if kind not in SUPPORTED:
         supported = ", ".join(SUPPORTED)
         raise ContainerConfigInvalid(f"volume {name!r} is a {kind}, which is not supported yet; use {supported}")
-    return pod_directory(root, spec.uid) / "volumes" / FOLDERS[kind] / name
+    on_disk = pod_directory(root, spec.uid) / "volumes" / FOLDERS[kind] / name
+    if kind in IN_MEMORY and os.path.ismount(root / MEMORY) and not on_disk.exists():
+        return memory_directory(root, spec.uid) / FOLDERS[kind] / name
+    return on_disk
 
 
 def sub_path(mount: views.VolumeMount, variables: Mapping[str, str]) -> str:

@@ -14,7 +14,6 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 
@@ -23,8 +22,8 @@ import msgspec
 from actors.podworker.model.dependencies import Dependencies, NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.pods.environment.references import fetch, volume_refs
-from actors.podworker.pods.volumes import atomic
-from actors.podworker.pods.volumes.paths import volume_path
+from actors.podworker.pods.volumes import atomic, memory
+from actors.podworker.pods.volumes.paths import memory_directory, volume_path
 from actors.podworker.pods.volumes.payload import (
     EMPTY_DIR,
     HOST_PATH,
@@ -40,9 +39,7 @@ from actors.podworker.pods.volumes.payload import (
 from actors.podworker.pods.volumes.sources import Source, VersionedReader, Versions
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
-from protocols.lifecycle.pods.resources import milli
 from protocols.lifecycle.pods.types import PodSpec
-from protocols.process import linux
 from protocols.process.tasks import HangingCalls, Tasks, TooManyHung
 from protocols.trace import span
 
@@ -96,7 +93,6 @@ CHECKS: dict[str, tuple[Callable[[int], bool], str]] = {
     "BlockDevice": (stat.S_ISBLK, "block device"),
 }
 CREATED = {"DirectoryOrCreate": "Directory", "FileOrCreate": "File"}
-MEMORY = "Memory"
 HOST_PATH_S = 10.0
 HOST_PATHS = HangingCalls("host path", most=64)
 """Checks of host paths: `stat` on a dead network file system never returns, and must not take the threads of others."""
@@ -154,25 +150,6 @@ def _create(kind: str, path: str) -> None:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
-def mount_tmpfs(path: Path, volume: views.Volume, spec: PodSpec, machine: int) -> None:
-    """Mount a tmpfs, unless it is mounted or this process may not mount. Raises OSError."""
-    path.mkdir(parents=True, exist_ok=True)
-    path.chmod(0o777)
-    if os.geteuid() != 0 or os.path.ismount(path):
-        return
-    options = f"mode=0777,size={tmpfs_size(volume, spec, machine)}"
-    with suppress(PermissionError):  # root without CAP_SYS_ADMIN: like another user
-        linux.mount("tmpfs", path, linux.NOSUID | linux.NODEV, "tmpfs", options)
-
-
-def tmpfs_size(volume: views.Volume, spec: PodSpec, machine: int) -> int:
-    """Return its size: the smallest of sizeLimit, the pod's memory limits and the machine's memory. Pure."""
-    limit = milli((volume.get("emptyDir") or {}).get("sizeLimit")) // 1000
-    limits = [milli(((c.raw.get("resources") or {}).get("limits") or {}).get("memory")) // 1000 for c in spec.apps]
-    together = sum(limits) if limits and all(limits) else 0
-    return min(size for size in (limit, together, machine or 1 << 62) if size)
-
-
 class _Token(msgspec.Struct, frozen=True):
     """A token is valid by the API's clock, so its times are those of the wall, also after a step or a suspend."""
 
@@ -198,6 +175,8 @@ class Volumes:
         self._reader = VersionedReader(deps.objects)
         self._tokens: dict[TokenRef, _Token] = {}
         self._shown: Shown = ()
+        self._in_memory: dict[Path, int] = {}
+        """Bytes that each volume takes of the node's tmpfs."""
         self._writing = asyncio.Lock()
         """Two writers of one directory would each remove the version of the other."""
         self._tasks = Tasks()
@@ -275,8 +254,8 @@ class Volumes:
     def _make_empty_dir(self, volume: views.Volume) -> None:
         spec = self._spec()
         path = volume_path(spec, volume, self._deps.node_info.root)
-        if (volume.get(EMPTY_DIR) or {}).get("medium") == MEMORY:
-            mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
+        if (volume.get(EMPTY_DIR) or {}).get("medium") == memory.MEDIUM:
+            memory.mount_tmpfs(path, volume, spec, self._deps.node_info.memory)
         _empty_dir(path, group_of(spec))
 
     async def _write_alone(self, node: NodeFields) -> None:
@@ -311,9 +290,12 @@ class Volumes:
         await asyncio.to_thread(self._put, volume, msgspec.structs.replace(inputs, tokens=tokens))
 
     def _put(self, volume: views.Volume, inputs: Inputs) -> None:
-        spec = inputs.spec
-        path = volume_path(spec, volume, self._deps.node_info.root)
-        atomic.write(path, payload(volume, inputs), group_of(spec))
+        spec, root = inputs.spec, self._deps.node_info.root
+        path, files = volume_path(spec, volume, root), payload(volume, inputs)
+        if path.is_relative_to(memory_directory(root, spec.uid)):
+            self._in_memory[path] = memory.footprint(files)
+            memory.check_share(root, self._in_memory.values())
+        atomic.write(path, files, group_of(spec))
         make_mount_points(path, nested_mount_points(spec).get(str(volume.get("name")), []))
 
     async def _token(self, spec: PodSpec, ref: TokenRef) -> str:
