@@ -27,7 +27,6 @@ async def _known() -> None:
     pass
 
 
-
 class Step(IntEnum):
     """Steps of a write to which rules belong, in their order. `writes/path/steps.py` has their contracts."""
 
