@@ -288,6 +288,9 @@ async def test_readiness_shows_at_once_and_liveness_restarts(tmp_path: Path, fas
         await scene.until(lambda: scene.fake.runtime.most_running and len(scene.fake.runtime.containers) == 2)
         answers["live"] = (0, b"")
         await scene.until(lambda: scene.shown("a").get("restartCount") == 1 and scene.shown("a")["ready"])
+        answers["live"] = Unavailable("cri is away")
+        text = "Liveness probe errored and resulted in unknown state: cri is away"
+        await scene.until(lambda: ("Warning", "Unhealthy", text) in scene.fake.recorder.events)
         text = "Container a failed liveness probe, will be restarted"
         assert ("Normal", "Killing", text) in scene.fake.recorder.events
         assert scene.fake.runtime.most_running == {"a": 1}

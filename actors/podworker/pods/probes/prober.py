@@ -120,7 +120,7 @@ class Prober:
         options = self._options
         if attempt.outcome is ProbeOutcome.SUCCESS and not attempt.warning:
             return
-        verb = "errored" if attempt.outcome is ProbeOutcome.UNKNOWN else "failed"
+        verb = "errored and resulted in unknown state" if attempt.outcome is ProbeOutcome.UNKNOWN else "failed"
         reason, verb = ("ProbeWarning", "warning") if attempt.warning else ("Unhealthy", verb)
         text = f"{probe.kind} probe {verb}: {attempt.output}"
         options.deps.recorder.pod(options.spec(), "Warning", reason, text, options.container)
