@@ -10,7 +10,7 @@ from actors.controllers.policies import disruption
 from actors.controllers.policies.scales import FindKind, Scales
 from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
 from protocols.kube import times
-from protocols.kube.errors import suppress_status
+from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -104,8 +104,10 @@ class DisruptionController:
             self._work.put_later(work, UNSYNCED_S)
             return
         self._passed[key] = now
-        status = await self._status(budget, self._matching(budget))
+        status, fault = await self._status(budget, self._matching(budget))
         await self._publish(budget, status)
+        if fault is not None:
+            raise fault
         if due := disruption.next_check(status.get("disruptedPods") or {}):
             self._work.put_later(work, max(INTERVAL_S, due - time.time() + 1.0))
 
@@ -116,18 +118,22 @@ class DisruptionController:
         matches = selector.matcher()
         return [pod for pod in self.pod_handler.within(namespace_of(budget)) if matches(labels_of(pod))]
 
-    async def _status(self, budget: Object, pods: list[Object]) -> Object:
-        """Return the status to publish; one that allows no eviction if the expected pods are unknown."""
+    async def _status(self, budget: Object, pods: list[Object]) -> tuple[Object, ApiError | None]:
+        """Return the status to publish; one that allows no eviction if the expected pods are unknown.
+
+        The error is for another attempt, if the API did not show a scale.
+        """
         now = time.time()
         if not pods:
             self._recorder.event(budget, "Normal", "NoPods", "No matching pods found")
         try:
             expected = await self._expected(budget, pods)
-        except disruption.ScaleUnknown as fault:
+        except (disruption.ScaleUnknown, ApiError) as fault:
             text = f"Failed to calculate the number of expected pods: {fault}"
             self._recorder.event(budget, "Warning", "CalculateExpectedPodCountFailed", text)
-            return disruption.failed_status(budget, pods, str(fault), now)
-        return disruption.status_of(budget, pods, expected, now)
+            status = disruption.failed_status(budget, pods, str(fault), now)
+            return status, fault if isinstance(fault, ApiError) else None
+        return disruption.status_of(budget, pods, expected, now), None
 
     async def _expected(self, budget: Object, pods: list[Object]) -> disruption.Expectation:
         scale = 0

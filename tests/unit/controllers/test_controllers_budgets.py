@@ -14,10 +14,19 @@ from actors.controllers.policies import disruption
 from actors.controllers.policies.budgets import DisruptionController, PodHandler
 from actors.controllers.policies.disruption import TIMEOUT_S, Expectation, ScaleUnknown
 from actors.controllers.policies.scales import Scales
-from protocols.kinds.table import BY_KIND, DAEMONSETS, DEPLOYMENTS, PODS, REPLICASETS, STATEFULSETS
+from protocols.kinds.table import (
+    BY_KIND,
+    DAEMONSETS,
+    DEPLOYMENTS,
+    PODDISRUPTIONBUDGETS,
+    PODS,
+    REPLICASETS,
+    STATEFULSETS,
+)
+from protocols.kube import errors
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
-from tests.support.memory_api import MemoryApi
+from tests.support.memory_api import Events, MemoryApi
 
 NOW = 1_800_000_000.0
 
@@ -187,6 +196,37 @@ async def test_scale_that_cannot_be_known_is_an_error(reference: Object, fault: 
     with pytest.raises(ScaleUnknown) as raised:
         await Scales(api, lambda *kind: BY_KIND.get(kind)).total([pod("a", owner=reference)])  # type: ignore[arg-type]
     assert str(raised.value) == fault
+
+
+async def test_budget_whose_scale_cannot_be_read_allows_no_eviction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It went on to allow what it had allowed before, whatever became of the pods."""
+    api = MemoryApi()
+    api.put(STATEFULSETS, {"metadata": {"name": "s", "namespace": "ns", "uid": "s1"}, "spec": {"replicas": 2}})
+    owned = pod("a", owner=owner("StatefulSet", "s", "s1"))
+    api.put(PODDISRUPTIONBUDGETS, budget(maxUnavailable=2))
+    informer: Any = SimpleNamespace(items={}, synced=True)
+    log, find = logging.getLogger("t"), lambda *kind: BY_KIND.get(kind)
+    controller = DisruptionController(api, Events(), log, find, lambda: informer)  # type: ignore[arg-type]
+    controller.items = api.objects["poddisruptionbudgets"]
+    controller.pod_handler.on_add(owned)
+
+    def status() -> Object:
+        controller._passed.clear()
+        return dict(api.objects["poddisruptionbudgets"]["ns/b"]["status"])
+
+    await controller._step(("budget", "ns/b"))
+    assert status()["disruptionsAllowed"] == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(api, "get", forbidden)
+        with pytest.raises(errors.ApiError):
+            await controller._step(("budget", "ns/b"))
+    assert (status()["disruptionsAllowed"], status()["conditions"][0]["reason"]) == (0, "SyncFailed")
+    await controller._step(("budget", "ns/b"))
+    assert status()["disruptionsAllowed"] == 1
+
+
+async def forbidden(*what: Any, **how: Any) -> Object:
+    raise errors.ApiError(403, {"message": "not allowed", "reason": "Forbidden"})
 
 
 # evictions
