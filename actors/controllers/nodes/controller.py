@@ -18,13 +18,13 @@ from collections.abc import Mapping
 import msgspec
 
 from actors.controllers.common.informers import ChangeHandler
-from actors.controllers.nodes.disruption import NodeDisruption, zone_of
+from actors.controllers.nodes.disruption import EXCLUDED_LABEL, NodeDisruption, zone_of
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError, suppress_status
-from protocols.kube.meta import Object, condition, name_of, namespace_of, uid_of, version_of
+from protocols.kube.meta import Object, condition, labels_of, name_of, namespace_of, uid_of, version_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -123,7 +123,8 @@ class NodeController:
 
     def _changed(self, old: views.Node | None, new: views.Node) -> None:
         suspended = self._disruption.suspended
-        self._disruption.observe(name_of(new), zone_of(new), is_ready(new))
+        excluded = EXCLUDED_LABEL in labels_of(new)
+        self._disruption.observe(name_of(new), zone_of(new), is_ready(new), excluded=excluded)
         self._work.put((NODE, name_of(new)))
         if suspended != self._disruption.suspended:
             self.enqueue_all()

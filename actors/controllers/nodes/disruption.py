@@ -21,6 +21,8 @@ from protocols.process.rates import TokenBucket
 
 REGION_LABEL = "topology.kubernetes.io/region"
 ZONE_LABEL = "topology.kubernetes.io/zone"
+EXCLUDED_LABEL = "node.kubernetes.io/exclude-disruption"
+"""Label of nodes that come and go, whose loss says nothing of the network."""
 EVICTION_RATE = 0.1
 """Lost nodes that are tainted a second in each zone."""
 UNHEALTHY_SHARE = 0.55
@@ -42,7 +44,12 @@ def zone_of(node: views.Node) -> str:
 class _Zone(msgspec.Struct):
     ready: set[str] = msgspec.field(default_factory=set)
     lost: set[str] = msgspec.field(default_factory=set)
+    excluded: set[str] = msgspec.field(default_factory=set)
     bucket: TokenBucket = msgspec.field(default_factory=lambda: TokenBucket(1.0, 1.0, 1.0, 0.0))
+
+    @property
+    def members(self) -> tuple[set[str], ...]:
+        return self.ready, self.lost, self.excluded
 
     @property
     def state(self) -> _ZoneState:
@@ -64,28 +71,30 @@ class NodeDisruption:
         self._zones: dict[str, _Zone] = {}
         self._zone_of: dict[str, str] = {}
 
-    def observe(self, node: str, zone: str, ready: bool) -> None:
+    def observe(self, node: str, zone: str, ready: bool, *, excluded: bool = False) -> None:
+        """Record a node; an `excluded` one is tainted at its zone's rate, but does not count in its state."""
         if self._zone_of.get(node, zone) != zone:
             self.forget(node)
         self._zone_of[node] = zone
-        members = self._zones.setdefault(zone, _Zone())
-        (members.lost if ready else members.ready).discard(node)
-        (members.ready if ready else members.lost).add(node)
+        known = self._zones.setdefault(zone, _Zone())
+        for members in known.members:
+            members.discard(node)
+        (known.excluded if excluded else known.ready if ready else known.lost).add(node)
 
     def forget(self, node: str) -> None:
         zone = self._zone_of.pop(node, None)
         if zone is None:
             return
-        members = self._zones[zone]
-        members.ready.discard(node)
-        members.lost.discard(node)
-        if not members.ready and not members.lost:
+        for members in self._zones[zone].members:
+            members.discard(node)
+        if not any(self._zones[zone].members):
             del self._zones[zone]
 
     @property
     def suspended(self) -> bool:
-        """True while no zone has a ready node: no NoExecute taint may exist."""
-        return bool(self._zones) and all(zone.state is _ZoneState.FULL for zone in self._zones.values())
+        """True while no zone has a ready node that counts: no NoExecute taint may exist."""
+        counted = (zone for zone in self._zones.values() if zone.ready or zone.lost)
+        return bool(self._zones) and all(zone.state is _ZoneState.FULL for zone in counted)
 
     def take(self, node: str, now: float) -> bool:
         """Return True if this lost node may be tainted now, which counts against its zone's rate."""

@@ -229,6 +229,18 @@ def test_disruption_taints_a_zone_that_is_lost_as_a_whole() -> None:
     assert [*suspended, disruption.suspended] == [True, False, True]
 
 
+def test_excluded_nodes_are_tainted_and_do_not_count() -> None:
+    disruption = cluster(4, 0)
+    for number in range(4, 10):
+        disruption.observe(f"n{number}", "z", False, excluded=True)
+    assert allowed(disruption, 10, 100) == round(100 * EVICTION_RATE)
+    for number in range(4):
+        disruption.forget(f"n{number}")
+    assert disruption.suspended
+    disruption.observe("n9", "z", True)
+    assert not disruption.suspended
+
+
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from("ab"), st.sampled_from(["ready", "lost", "gone"]))))
 def test_disruption_counts_each_node_once(course: list[tuple[int, str, str]]) -> None:
     disruption, model = NodeDisruption(), dict[str, tuple[str, bool]]()
