@@ -13,7 +13,8 @@ skew between machines does not matter. Source: pkg/controller/nodelifecycle of K
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -116,19 +117,26 @@ class NodeController:
     def on_delete(self, obj: views.Node) -> None:
         name = name_of(obj)
         self._leases.forget(name)
-        self._disruption.forget(name)
+        with self._following_suspension():
+            self._disruption.forget(name)
         self._waiting.discard(name)
         self._marked.pop(name, None)
         self._evictor.node_changed(obj, None)
 
     def _changed(self, old: views.Node | None, new: views.Node) -> None:
-        suspended = self._disruption.suspended
         excluded = EXCLUDED_LABEL in labels_of(new)
-        self._disruption.observe(name_of(new), zone_of(new), is_ready(new), excluded=excluded)
+        with self._following_suspension():
+            self._disruption.observe(name_of(new), zone_of(new), is_ready(new), excluded=excluded)
         self._work.put((NODE, name_of(new)))
+        self._evictor.node_changed(old, new)
+
+    @contextmanager
+    def _following_suspension(self) -> Iterator[None]:
+        """All nodes gain or lose their NoExecute taint with a change that suspends evictions, or resumes them."""
+        suspended = self._disruption.suspended
+        yield
         if suspended != self._disruption.suspended:
             self.enqueue_all()
-        self._evictor.node_changed(old, new)
 
     def enqueue_all(self) -> None:
         """Reconcile all nodes. Call it when pods are listed, too: until then a lost node has none to mark."""

@@ -389,6 +389,19 @@ async def test_node_that_comes_back_loses_taints_and_keeps_pods() -> None:
         assert not is_deleted(world.pod("patient"))
 
 
+async def test_node_loses_its_execute_taint_when_the_last_ready_node_is_deleted() -> None:
+    async with running_controllers() as world:
+        world.renewing = {"n2"}
+        for name in ("n1", "n2"):
+            world.api.put(NODES, node(name))
+        execute = (UNREACHABLE, "NoExecute")
+        await world.until("tainted", lambda: execute in identities(taints_of(world.evictor.nodes.get("n1") or {})))
+        await until_true(lambda: not len(world.nodes._work))
+        world.renewing = set()
+        world.api.drop(NODES, "n2")
+        await world.until("not tainted", lambda: execute not in identities(taints_of(world.node("n1"))))
+
+
 async def test_only_node_lost_is_not_tainted_no_execute() -> None:
     async with running_controllers() as world:
         world.api.put(NODES, node("n1"))
