@@ -24,7 +24,7 @@ from actors.controllers.lifecycle.namespaces import (
     NamespaceController,
 )
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
-from actors.controllers.nodes.controller import NodeController
+from actors.controllers.nodes.controller import LEASE_NAMESPACE, NodeController
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.policies.start import PolicyControllers
 from actors.controllers.services.start import ServiceControllers
@@ -184,7 +184,8 @@ class Controllers:
         nodes.nodes = self._inform(NODES, FanOut(nodes, self._pod_gc.nodes, self._workloads)).items
         self._workloads.nodes = nodes.nodes
         self._node_controllers.evictor.nodes = nodes.nodes
-        self._inform(LEASES, nodes.leases, namespace="kube-node-lease")
+        leases = self._inform(LEASES, nodes.leases, namespace=LEASE_NAMESPACE)
+        nodes.watching = lambda: not leases.failure
         options = InformerOptions(keep=trim_definition)
         self._informers.append(Informer(self._client, DEFINITIONS, options, self._custom))
         self._devices = DeviceControllers(self._client, context)

@@ -13,7 +13,7 @@ skew between machines does not matter. Source: pkg/controller/nodelifecycle of K
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -23,7 +23,7 @@ from actors.controllers.nodes.disruption import EXCLUDED_LABEL, NodeDisruption, 
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.nodes.taints import desired_taints, execute_key, has_execute_taint, is_ready, taints_of
 from protocols.kinds import views
-from protocols.kinds.table import NODES, PODS
+from protocols.kinds.table import LEASES, NODES, PODS
 from protocols.kube.errors import ApiAway, ApiError, suppress_status
 from protocols.kube.meta import Object, condition, labels_of, name_of, namespace_of, uid_of, version_of
 from protocols.kube.times import now
@@ -37,6 +37,7 @@ CONDITIONS = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 
 
 NODE = "node"
+LEASE_NAMESPACE = "kube-node-lease"
 CHECKS_PER_GRACE = 10
 
 
@@ -57,6 +58,10 @@ class NodeLeases(msgspec.Struct):
 
     def forget(self, node: str) -> None:
         self.seen.pop(node, None)
+
+    def extend(self, at: float) -> None:
+        """Give all nodes the grace period again: while the API was away, none could renew its lease."""
+        self.seen = {node: (written, at) for node, (written, _) in self.seen.items()}
 
     def lost(self, at: float) -> list[str]:
         return [node for node in self.seen if self.is_lost(node, at)]
@@ -98,6 +103,9 @@ class NodeController:
         self.nodes: Mapping[str, views.Node] = {}
         """The informer's store, set when it exists."""
         self._leases = NodeLeases(grace_s)
+        self.watching: Callable[[], bool] = lambda: True
+        """Return False while the informer of leases has no connection, or no event of it yet."""
+        self._api_failed = False
         self._disruption = NodeDisruption()
         self._work = WorkQueue(self._step, log)
         self._waiting: set[str] = set()
@@ -148,24 +156,40 @@ class NodeController:
     async def _check_leases(self) -> None:
         while True:
             await asyncio.sleep(self._grace_s / CHECKS_PER_GRACE)
-            for name in self._leases.lost(self._now()):
+            if not self.watching():
+                self._leases.extend(self._now())
+            lost = self._leases.lost(self._now())
+            self._api_failed &= bool(lost)
+            for name in lost:
                 if self._leases.is_lost(name, self._now()):  # no lease came while others were reported
                     await self._report_lost(name)
+                if self._api_failed:
+                    break
             self._work.put(*((NODE, name) for name in self._waiting))
 
     async def _report_lost(self, name: str) -> None:
-        node = self.nodes.get(name)
+        """Report a lost node, unless the last attempt failed at the API: then no node could renew its lease."""
+        failed_before, self._api_failed = self._api_failed, False
         try:
-            patch = unknown_patch(node) if node else None
-            if patch is None:
-                return
-            await self._client.patch(NODES, name, "", patch, kind="strategic", subresource="status")
-            grace = self._grace_s
-            self._log.warning("node lease expired, set its conditions to Unknown node=%s grace=%gs", name, grace)
+            if failed_before:
+                await self._client.get(LEASES, name, LEASE_NAMESPACE)
+            else:
+                await self._write_unknown(name)
         except (ApiAway, ApiError) as error:
+            self._api_failed = not (isinstance(error, ApiError) and error.code < 500)
             self._log.info("node status not written node=%s error=%s", name, error)
         except Exception as error:
             failed("node lease", name, error)
+        if failed_before and not self._api_failed:
+            self._leases.extend(self._now())
+
+    async def _write_unknown(self, name: str) -> None:
+        node = self.nodes.get(name)
+        patch = unknown_patch(node) if node else None
+        if patch is not None:
+            await self._client.patch(NODES, name, "", patch, kind="strategic", subresource="status")
+            grace = self._grace_s
+            self._log.warning("node lease expired, set its conditions to Unknown node=%s grace=%gs", name, grace)
 
     async def _step(self, key: Key) -> None:
         node = self.nodes.get(key[1])

@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -32,6 +33,7 @@ from actors.controllers.nodes.taints import (
 from protocols.kinds import views
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.table import LEASES, NODES, PODS, Resource
+from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, condition, meta, terminating
 from protocols.kube.taints import NOT_READY, UNREACHABLE
 from protocols.kube.times import format_time, now
@@ -387,6 +389,42 @@ async def test_node_that_comes_back_loses_taints_and_keeps_pods() -> None:
         cancelled = ("ns/patient", "TaintManagerEviction", "Cancelling deletion of Pod ns/patient")
         await world.until("cancelled", lambda: cancelled in world.events.told)
         assert not is_deleted(world.pod("patient"))
+
+
+@pytest.mark.parametrize("seen", [True, False])
+async def test_nodes_have_the_grace_period_again_after_an_outage_of_the_api(seen: bool) -> None:
+    """All nodes were reported lost, and their pods not ready, before the first one could renew its lease."""
+    world = World()
+    world.api.put(NODES, node("n1"))
+    world.followers[0].read(9)
+    began, ended = world.nodes._now(), asyncio.Event()
+
+    async def away(*what: Any, **how: Any) -> Object:
+        raise ApiAway("down")
+
+    async def back(*what: Any, **how: Any) -> Object:
+        ended.set()
+        raise ApiError(404, {"message": "no lease"})
+
+    world.api.patch = away  # type: ignore[method-assign]
+    world.api.get = back  # type: ignore[method-assign]
+    world.nodes.watching = lambda: not seen
+    outage = asyncio.create_task(world.nodes.run())
+    await (asyncio.sleep(3 * GRACE_S) if seen else asyncio.wait_for(ended.wait(), 60))
+    await asyncio.sleep(0)
+    outage.cancel()
+    assert world.nodes._leases.seen["n1"][1] > began
+
+
+async def test_nodes_above_the_rate_are_tainted_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.controllers.nodes.disruption.EVICTION_RATE", 5.0)
+    async with running_controllers() as world:
+        world.renewing = {"n1"}
+        for name in ("n1", "n2", "n3"):
+            world.api.put(NODES, node(name))
+        execute = (UNREACHABLE, "NoExecute")
+        lost = [partial(world.node, name) for name in ("n2", "n3")]
+        await world.until("both", lambda: all(execute in identities(taints_of(read())) for read in lost))
 
 
 async def test_node_loses_its_execute_taint_when_the_last_ready_node_is_deleted() -> None:
