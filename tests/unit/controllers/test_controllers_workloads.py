@@ -443,6 +443,13 @@ async def test_job_that_is_suspended_has_its_event_although_a_pod_changed_meanwh
     assert "Suspended" in {reason for _, reason, _ in life.events.told}
 
 
+def test_failure_of_an_index_that_a_job_has_no_more_does_not_count() -> None:
+    job = workload("j", "Job", completions=1, parallelism=1, completionMode="Indexed", backoffLimit=0)
+    failed = view("a", index=3, phase="Failed", tracked=True, ended=NOW - 60)
+    decided = job_plan(job, [failed], set(), NOW)
+    assert (decided.account.total_failed, decided.account.release, decided.indexes) == (0, [failed], [0])
+
+
 def per_index(**spec: Any) -> Any:
     return workload("j", "Job", completions=3, parallelism=3, completionMode="Indexed", backoffLimitPerIndex=1, **spec)
 

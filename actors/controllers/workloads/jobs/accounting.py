@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence, Set
 import msgspec
 
 from actors.controllers.workloads.common.pods import PodView
-from actors.controllers.workloads.jobs.indexes import fails_index, last_failed
+from actors.controllers.workloads.jobs.indexes import fails_index, in_range, last_failed
 from actors.controllers.workloads.jobs.spec import FAIL_JOB, IGNORE, JobSpec, format_indexes, judge, parse_indexes
 from protocols.kube.meta import Object
 
@@ -142,7 +142,7 @@ def _take(found: Account, spec: JobSpec, pod: PodView, *, listed: bool, ending: 
         verdict = judge(spec, pod)
         if verdict.action == FAIL_JOB:
             found.fatal = found.fatal or verdict.message
-        if verdict.action == IGNORE:
+        if verdict.action == IGNORE or (spec.indexed and not in_range(spec, pod)):
             found.release.append(pod)
         else:
             _list(found, found.listed_failed, pod)
@@ -152,7 +152,7 @@ def _take_success(found: Account, spec: JobSpec, pod: PodView) -> None:
     if not spec.indexed:
         _list(found, found.listed_succeeded, pod)
         return
-    if pod.index is not None and 0 <= pod.index < (spec.completions or 0):
+    if pod.index is not None and in_range(spec, pod):
         found.completed.add(pod.index)
     found.release.append(pod)
 

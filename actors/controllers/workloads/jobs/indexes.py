@@ -35,7 +35,7 @@ def failures_with(spec: JobSpec, pod: PodView) -> Failures:
 def fails_index(spec: JobSpec, pod: PodView) -> bool:
     """Return True if this failed pod ends its index."""
     limit = spec.backoff_limit_per_index
-    if limit is None or not _in_range(spec, pod):
+    if limit is None or not in_range(spec, pod):
         return False
     return judge(spec, pod).action == FAIL_INDEX or failures_with(spec, pod).counted > limit
 
@@ -44,7 +44,7 @@ def last_failed(spec: JobSpec, failed: Iterable[PodView], over: AbstractSet[int]
     """Return the newest failed pod of each index that is not `over`."""
     newest: dict[int, PodView] = {}
     for pod in failed:
-        if not _in_range(spec, pod) or pod.index is None or pod.index in over:
+        if not in_range(spec, pod) or pod.index is None or pod.index in over:
             continue
         known = newest.get(pod.index)
         if known is None or _age(pod) > _age(known):
@@ -56,7 +56,8 @@ def _age(pod: PodView) -> tuple[int, float, str]:
     return pod.index_failures + pod.index_ignored, pod.ended, pod.name
 
 
-def _in_range(spec: JobSpec, pod: PodView) -> bool:
+def in_range(spec: JobSpec, pod: PodView) -> bool:
+    """Return True if the Job has the pod's index; its completions may have been lowered."""
     return pod.index is not None and 0 <= pod.index < (spec.completions or 0)
 
 
