@@ -107,3 +107,8 @@ def test_correct_agent_has_no_finding(verdicts: dict[str, list[Result]], way: st
     results = verdicts[way]
     assert {result.name: result.reason for result in results if result.verdict == FAIL} == {}
     assert {result.name for result in results if result.verdict != PASS} == left_out
+
+
+async def test_agent_that_calls_seldom_is_told_what_to_give() -> None:
+    [result] = await judged("lists_once_only", POLL, ["server-restarts"], 1.0)
+    assert (result.verdict, result.reason.endswith("give a longer --timeout")) == (FAIL, True), result.reason

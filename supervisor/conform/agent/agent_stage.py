@@ -99,7 +99,12 @@ class AgentStage(Running):
         if not await self.until(lambda: bool(self.calls(since)), seconds):
             if not self.program.runs:
                 raise Failed(f"{what} {self.program.end}")
-            raise Failed(f"{what} no call came within {seconds:g} s")
+            hint = (
+                ""
+                if any(call.streams for call in self.calls())
+                else "; if it polls less often, give a longer --timeout"
+            )
+            raise Failed(f"{what} no call came within {seconds:g} s{hint}")
 
     async def shows_new(self, name: str) -> None:
         """Add a pod and wait until it is shown. Raises NotApplicable if it is not: other scripts judge that."""
