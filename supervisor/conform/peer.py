@@ -84,8 +84,11 @@ class PluginPeer(ServicePeer):
         return list(reply.container_responses)
 
     async def allocate_all(self) -> list[pb.ContainerAllocateResponse]:
-        """Allocate all healthy devices for one container. Raises CallFailed, NotApplicable if that is rejected."""
-        ids = self.healthy(2)
+        """Allocate all healthy devices for one container. Raises as `allocate_together`."""
+        return await self.allocate_together(self.healthy(2))
+
+    async def allocate_together(self, ids: Sequence[str]) -> list[pb.ContainerAllocateResponse]:
+        """Allocate for one container. Raises CallFailed, NotApplicable if that is rejected: some give one device."""
         try:
             return await self.allocate(ids)
         except CallFailed as error:

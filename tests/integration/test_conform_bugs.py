@@ -129,6 +129,7 @@ CORRECT = {
     "has_a_broken_device": ("health-change", "health-after-restart"),
     "rejects_unknown_devices_as_internal": ("allocate-unknown",),
     "names_its_numa_node_twice": ("numa",),
+    "gives_one_device_to_a_container": ("pre-start", "allocate-containers", "answers-stay"),
 }
 """Unusual programs of the sample that break no rule, with the behaviours that look at what is unusual."""
 

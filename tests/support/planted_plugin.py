@@ -262,6 +262,19 @@ def rejects_unknown_devices_as_internal() -> None:
 
 
 @bug
+def gives_one_device_to_a_container() -> None:
+    """No bug: a device such as /dev/kvm is one for all."""
+    correct: Any = Plugin.Allocate
+
+    def allocate(self: Plugin, request: pb.AllocateRequest, context: grpc.ServicerContext) -> Any:
+        if any(len(each.devices_ids) > 1 for each in request.container_requests):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "one device for a container")
+        return correct(self, request, context)
+
+    replace(Plugin, "Allocate", allocate)
+
+
+@bug
 def requires_a_pre_start_that_it_has_not() -> None:
     replace(Plugin, "PreStartContainer", service.DevicePluginServicer.PreStartContainer)
 

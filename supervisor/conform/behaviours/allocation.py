@@ -163,7 +163,11 @@ async def pre_start(plugin: PluginPeer) -> None:
     if not plugin.options.pre_start_required:
         raise NotApplicable("the options do not require it")
     ids = plugin.healthy()[:2]
-    await plugin.allocate(ids)
+    try:
+        await plugin.allocate_together(ids)
+    except NotApplicable:
+        ids = ids[:1]
+        await plugin.allocate(ids)
     for start, order in (("first", ids), ("second", ids[::-1])):
         try:
             await plugin.pre_start(order)
