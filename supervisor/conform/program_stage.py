@@ -12,7 +12,7 @@ from typing import ClassVar, Generic
 
 from supervisor.conform.busy import until_asleep
 from supervisor.conform.exchange import Exchange, ExchangeRecorder
-from supervisor.conform.played import MAX_ATTEMPTS, P, PlayedKubelet, R
+from supervisor.conform.played import MAX_ATTEMPTS, REJECTED, P, PlayedKubelet, R
 from supervisor.conform.program import Launcher, Program, run_shell
 from supervisor.conform.verdict import Failed, NotApplicable
 from supervisor.conform.waiting import ChangeSignal
@@ -244,6 +244,9 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         except Failed:
             if self.played.attempts and not self.program.runs:
                 raise NotApplicable(f"it ends after the error: {self.program.end}") from None
+            if self.played.attempts and self.played.attempts[-1].fault == REJECTED:
+                again = f"did not come again within {self.timeout:g} s"
+                raise Failed(f"{self.CALL} was rejected, as by a kubelet that starts, and {again}") from None
             raise
         finally:
             self.played.rejecting = 0

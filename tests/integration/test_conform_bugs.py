@@ -193,3 +193,8 @@ async def test_finding_of_a_program_that_was_ended_does_not_say_so() -> None:
 async def test_plugin_with_a_fixed_socket_is_not_judged_for_two_instances() -> None:
     [result] = await judged("shares_its_socket", ["two-instances"], LONG_S)
     assert (result.verdict, "maxSurge" in result.reason) == (NOT_APPLICABLE, True)
+
+
+async def test_register_that_is_not_repeated_is_told_as_such() -> None:
+    [result] = await judged("ignores_a_failed_register", ["register-rejected"], SHORT_S)
+    assert (result.verdict, "did not come again within 4 s" in result.reason) == (FAIL, True), result.reason
