@@ -93,9 +93,9 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
         return False
     if manifest.not_after - now < RENEW_DAYS * DAY_S:
         return False
-    names = [*AUTHORITIES, *(leaf.name for leaf in what.certificates)]
-    files = [pki / f"{name}{suffix}" for name in names for suffix in (".crt", ".key")]
-    return all(whole(path) for path in (*files, pki / "sa.key", pki / "sa.pub"))
+    keys = [path for name in AUTHORITIES if (path := pki / f"{name}.key").exists()]  # they may be kept elsewhere
+    files = [pki / f"{leaf.name}{suffix}" for leaf in what.certificates for suffix in (".crt", ".key")]
+    return all(whole(path) for path in (*keys, *files, pki / "sa.key", pki / "sa.pub"))
 
 
 def read_authorities(pki: Path) -> tuple[str, ...]:

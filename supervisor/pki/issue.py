@@ -19,6 +19,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from protocols.process.authority_key import authority_key_identifier
 from protocols.process.files import WholeFile, sync_directory, write_all, write_atomic
+from supervisor.base.errors import PkiFailed
 from supervisor.pki import certificates
 from supervisor.pki.certificates import Certificate, Manifest, Wanted
 
@@ -36,7 +37,10 @@ class _Authority(msgspec.Struct, frozen=True):
 
 
 def issue(directory: Path, what: Wanted) -> None:
-    """Issue all certificates in `directory`, unless another process did so while this one waited for the lock."""
+    """Issue all certificates in `directory`, unless another process did so while this one waited for the lock.
+
+    Raises OSError, and PkiFailed for a CA whose key is kept elsewhere.
+    """
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     directory.chmod(0o700)
     lock = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -87,9 +91,13 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
 def _make_authority(directory: Path, now: datetime.datetime, file: str, files: list[WholeFile]) -> _Authority:
     """Make a CA, and add its two files; those that it replaces stay as NAME.old.
 
-    They may be good: a clock that is ahead at one start would lose a CA that others trust for ever.
+    They may be good: a clock that is ahead at one start would lose a CA that others trust for ever. Raises PkiFailed
+    for a CA without its key, which somebody took away on purpose.
     """
-    for path in (directory / f"{file}.key", directory / f"{file}.crt"):
+    own, private = directory / f"{file}.crt", directory / f"{file}.key"
+    if certificates.whole(own) and not private.exists():
+        raise PkiFailed(f"{private} is missing; put it back for this start, or remove {own} too for another CA")
+    for path in (private, own):
         if path.exists():
             files.append(WholeFile(path.with_name(f"{path.name}.old"), path.read_bytes()))
     key = ec.generate_private_key(ec.SECP256R1())

@@ -23,7 +23,7 @@ from actors.apiserver.http.authentication.signing import load_keys
 from protocols.process.files import is_locked
 from protocols.process.layout import layout
 from protocols.process.mountinfo import mounts_below
-from supervisor.base.errors import AlreadyRunning, PortTaken
+from supervisor.base.errors import AlreadyRunning, PkiFailed, PortTaken
 from supervisor.base.options import PlaneOptions
 from supervisor.pki import certificates, issue
 from supervisor.pki.kubeconfig import write_kubeconfig
@@ -234,7 +234,8 @@ def test_certificates_whose_renewal_was_killed_are_made_again(
     """All files are there and whole then, of two CAs."""
     directory, what, renames = root / "pki", certificates.wanted("n1"), iter(range(100))
     issue.issue(directory, what)
-    (directory / "ca.key").unlink()
+    for name in ("ca.crt", "ca.key"):
+        (directory / name).unlink()
     rename = os.rename
 
     def killed(source: Path, target: Path) -> None:
@@ -300,6 +301,21 @@ def test_authority_put_in_place_of_ours_signs_all_anew(root: Path, key: AnyKey) 
     named = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
     assert named.key_identifier == identifier.digest
     assert issuer(directory / "etcd" / "server.crt") == "CN=nodeplane-etcd-ca"
+
+
+def test_authority_whose_key_is_kept_elsewhere_signs_when_it_is_back(root: Path) -> None:
+    directory, what = root / "pki", certificates.wanted("n1")
+    issue.issue(directory, what)
+    authority, key = (directory / "ca.crt").read_bytes(), (directory / "ca.key").read_bytes()
+    (directory / "ca.key").unlink()
+    assert certificates.current(directory, what)
+    (directory / "admin.crt").unlink()
+    with pytest.raises(PkiFailed, match=r"ca\.key is missing; put it back for this start, or remove"):
+        issue.issue(directory, what)
+    (directory / "ca.key").write_bytes(key)
+    issue.issue(directory, what)
+    assert (directory / "ca.crt").read_bytes() == authority
+    assert certificates.current(directory, what)
 
 
 def test_authority_that_ends_stays_beside_the_next(root: Path) -> None:
