@@ -27,7 +27,9 @@ def issue(pki: Path, node: str, server: str) -> NodeConfig:
     now = datetime.datetime.now(datetime.UTC)
     authority = load_authority(pki, now)
     if authority is None:
-        raise PkiFailed(f"no CA that is whole, with its key, and good for a while lies in {pki}; start the plane once")
+        raise PkiFailed(
+            f"no CA with its key that is good for a while lies in {pki}; put ca.key back, or start the plane once"
+        )
     user = Certificate("client", USER + node, NODES)
     serving = Certificate("serving", USER + node, NODES, hosts=(serving_name(node),))
     leaves = [make_leaf(authority, leaf, now) for leaf in (user, serving)]

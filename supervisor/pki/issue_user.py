@@ -37,7 +37,9 @@ def issue(pki: Path, what: Certificate, server: str) -> KubeconfigAccess:
     now = datetime.datetime.now(datetime.UTC)
     authority = load_authority(pki, now)
     if authority is None:
-        raise PkiFailed(f"no CA that is whole, with its key, and good for a while lies in {pki}; start the plane once")
+        raise PkiFailed(
+            f"no CA with its key that is good for a while lies in {pki}; put ca.key back, or start the plane once"
+        )
     leaf = make_leaf(authority, what, now)
     ca = (pki / "ca.crt").read_bytes()
     return KubeconfigAccess(server=server, user=what.common_name, ca=ca, certificate=leaf.certificate, key=leaf.key)

@@ -66,7 +66,8 @@ def _run(parent: int, pki: Path, what: Wanted, report_to: int) -> NoReturn:
         issue(pki, what)
         code = 0
     except Exception as error:
-        reason = explain(error) if isinstance(error, OSError) else one_line(error)
+        reason = str(error) if isinstance(error, PkiFailed) else one_line(error)
+        reason = explain(error) if isinstance(error, OSError) else reason
         os.write(report_to, reason.encode()[:REASON_BYTES])
     finally:
         os._exit(code)

@@ -43,7 +43,7 @@ class ApiOfRoot:
     def __init__(self, args: argparse.Namespace) -> None:
         layout = layout_from(args)
         self.pki = layout.pki
-        if not (layout.pki / "ca.key").exists() or not layout.settings.exists():
+        if not layout.ca_cert.exists() or not layout.settings.exists():
             raise NotRunning(f"no plane has run below {layout.root}; start it with `nodeplane up` or give --root")
         self.server = api_server(load_settings(layout.settings), args.server or "")
 

@@ -96,3 +96,15 @@ def test_kubeconfig_with_wrong_flags_is_a_usage_error(
 def test_kubeconfig_below_no_plane_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--root", str(tmp_path), "kubeconfig", "--for", "admin"]) != 0
     assert "no plane has run below" in capsys.readouterr().err
+
+
+def test_kubeconfig_without_the_key_of_the_ca_asks_for_it(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = root / "pki" / "ca.key"
+    away = key.rename(tmp_path / "ca.key")
+    try:
+        assert main(["--root", str(root), "kubeconfig", "--for", "admin", "-o", "-"]) == 1
+        assert "put ca.key back" in capsys.readouterr().err
+    finally:
+        away.rename(key)
