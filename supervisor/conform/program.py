@@ -124,7 +124,8 @@ class CommandProgram(Program):
         if self._process and self.runs:
             self._process.terminate()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._process.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await self._process.wait()
         ended = not self.runs
         await self.kill()
         return ended
@@ -180,7 +181,8 @@ async def _shell(
         "sh", "-c", script, env=environment, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=errors
     )
     try:
-        printed, _ = await asyncio.wait_for(process.communicate(), seconds)
+        async with asyncio.timeout(seconds):
+            printed, _ = await process.communicate()
     except TimeoutError:
         raise UsageError(f"{script!r} did not end within {seconds:g} s") from None
     finally:

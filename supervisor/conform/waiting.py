@@ -26,5 +26,6 @@ class ChangeSignal:
             if over() or (left := deadline - time.monotonic()) <= 0:
                 return False
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), min(left, POLL_S))
+                async with asyncio.timeout(min(left, POLL_S)):  # wait_for may lose the end of its task
+                    await self._changed.wait()
         return True

@@ -1,11 +1,13 @@
 """The judged command: how it ends."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import pytest
 
+from protocols.process.tasks import Tasks
 from supervisor.base.errors import UsageError
 from supervisor.conform.program import CommandProgram, output_of
 
@@ -34,3 +36,18 @@ async def test_users_command_that_is_asked_in_the_background_complains_to_nobody
     assert capfd.readouterr().err == ""
     assert await output_of("echo pod; echo away >&2", os.environ, 60) == "pod\n"
     assert capfd.readouterr().err == "away\n"
+
+
+async def test_users_command_that_ends_does_not_hide_the_end_of_its_task() -> None:
+    """A task that is cancelled in the moment of a result used to go on."""
+
+    async def ask() -> None:
+        while True:
+            await output_of("true", os.environ, 60, quiet=True)
+
+    async with asyncio.timeout(60):
+        for number in range(100):
+            tasks = Tasks()
+            tasks.start(ask(), "asks")
+            await asyncio.sleep(number / 10_000)
+            await tasks.close()
