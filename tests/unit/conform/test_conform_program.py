@@ -46,8 +46,8 @@ async def test_users_command_that_ends_does_not_hide_the_end_of_its_task() -> No
             await output_of("true", os.environ, 60, quiet=True)
 
     async with asyncio.timeout(60):
-        for number in range(100):
+        for number in range(400):
             tasks = Tasks()
             tasks.start(ask(), "asks")
-            await asyncio.sleep(number / 10_000)
+            await asyncio.sleep(number % 40 / 10_000)
             await tasks.close()
