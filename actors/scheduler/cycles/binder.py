@@ -1,11 +1,13 @@
 """Writes to the API about one pod: its binding, its PodScheduled condition and its events."""
 
 from collections.abc import Iterable
+from typing import cast
 
+from actors.scheduler.model.views import node_name_of
 from actors.scheduler.preemption.preemptor import nominated_node
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
-from protocols.kube.meta import condition, split_key
+from protocols.kube.meta import condition, name_of, namespace_of, split_key, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
@@ -39,6 +41,11 @@ class Binder:
         await self._client.create(PODS, binding, metadata["namespace"], subresource="binding", query=query)
         text = f"Successfully assigned {metadata['namespace']}/{metadata['name']} to {node}"
         self._recorder.event(pod, "Normal", "Scheduled", text)
+
+    async def is_bound(self, pod: views.Pod) -> bool:
+        """Return True if the API has the pod with a node; the watch may not show it yet."""
+        stored = cast("views.Pod", await self._client.get(PODS, name_of(pod), namespace_of(pod)))
+        return uid_of(stored) == uid_of(pod) and bool(node_name_of(stored))
 
     def report_preparing(self, pod: views.Pod, node: str) -> None:
         text = f"waiting for binding conditions for device on node {node}"

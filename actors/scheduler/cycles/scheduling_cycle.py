@@ -21,7 +21,7 @@ from actors.scheduler.model.errors import (
     ClaimsNotReady,
     ObjectUnreadable,
 )
-from actors.scheduler.model.queue import ANY_ROOM
+from actors.scheduler.model.queue import ANY_ROOM, ROOM
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
 from actors.scheduler.nodes.node_cache import reasons
 from actors.scheduler.nodes.node_table import NodeTable
@@ -64,7 +64,7 @@ class SchedulingCycle:
 
     def __init__(self, shared: Shared, dice: random.Random, preemptor: Preemptor, failed: FailedAttempts) -> None:
         self.cache, self.devices, self._volumes = shared.cache, shared.devices, shared.volumes
-        self._queue, self._dice = shared.queue, dice
+        self._queue, self._binder, self._dice = shared.queue, shared.binder, dice
         self._preemptor, self._failed = preemptor, failed
         self.devices.fit.verified.changed = self.cache.changes.mark
 
@@ -129,11 +129,19 @@ class SchedulingCycle:
                 self._keep_table(table, scorer, demand, fitting_nodes, fits)
             fitting_nodes = self.devices.binding.untried(view.uid, fitting_nodes)
             return self._reserved(pod, scorer, demands, fitting_nodes, fits, began)
+        if self.cache.assumed_node(view.uid) and not await self._binder.is_bound(pod):
+            return self._give_up(view)
         why = self._failed.explained(pod, view, demands, nodes, fits, rejected)
         rejected |= {name: [fit.reason] for name, fit in fits.items()}
         if why is not None:
             await self._failed.no_node(pod, view, demand, backed, rejected, fits, began, why)
         return None
+
+    def _give_up(self, view: PodView) -> None:
+        """End an assumption whose binding was not written: the pod's claims are no longer what it was assumed with."""
+        self.cache.forget(view.uid)
+        self._queue.changed(ROOM)
+        self._queue.retry(view.uid, time.monotonic())
 
     # tables of nodes
 

@@ -18,7 +18,7 @@ from protocols.dra.types import DeviceId
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
 from protocols.kube.meta import Object, meta
-from tests.support.memory_api import Fault, MemoryApi, RestoredApi
+from tests.support.memory_api import Fault, MemoryApi, RestoredApi, conflict
 from tests.support.scheduler_life import (
     Life,
     allocate,
@@ -373,3 +373,31 @@ def test_news_may_be_faster_than_the_answer_to_the_own_write() -> None:
     store.remove(told("b", 6))
     store.assume(told("b", 5, "x"))
     assert x not in ledger
+
+
+async def test_pod_whose_claim_is_taken_back_before_its_binding_goes_elsewhere() -> None:
+    api = MemoryApi()
+    put_class(api)
+    for name in ("n1", "n2"):
+        put_node(api, name)
+        put_slice(api, name, *devices(1))
+    put_claim(api, "c")
+    put_claim(api, "other")
+    running(api, "x", "n1", "other")
+    put_pod(api, "p", "c")
+    taken: list[str] = []
+
+    def taking_back(verb: str, resource: Resource, name: str) -> Exception | None:
+        if taken or (verb, resource) != ("create", PODS):
+            return None
+        claim = the(api, RESOURCECLAIMS, "c")
+        (result,) = claim["status"]["allocation"]["devices"]["results"]
+        taken.append(result["pool"])
+        api.put(RESOURCECLAIMS, {**claim, "status": {}})
+        allocate(api, "other", result["pool"], result["device"], "x")
+        return conflict()
+
+    api.fault = taking_back
+    async with asyncio.timeout(60), Life(api):
+        await until("p is bound", lambda: node_of(api, "p"))
+    assert [node_of(api, "p")] != taken
