@@ -1,11 +1,12 @@
 """Queue of unscheduled pods. Pure: callers pass the time in seconds.
 
 Pods of higher priority are tried first, as upstream. A pod that did not fit is tried again after its backoff, once
-something changed that can help it. A change during an attempt counts for that pod, whatever the attempt finds: it may
-have looked before the change. After FLUSH_S it is tried again in any case: no wake-up is forgotten for ever.
+something changed that can help it. Such a change during an attempt counts as well: the attempt may have looked before.
+After FLUSH_S it is tried again in any case: no wake-up is forgotten for ever.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from itertools import chain, islice, takewhile
 
 import msgspec
@@ -23,6 +24,27 @@ Topics = frozenset[str]
 ANY_ROOM: Topics = frozenset((ROOM,))
 LOWEST = -(2**31)
 NOTHING: Topics = frozenset()
+MAX_TOPICS = 10_000
+"""Topics whose last change is known; past it, everything counts as changed."""
+
+
+class TopicChanges:
+    """The last change of each topic, to tell what changed since an attempt began."""
+
+    def __init__(self) -> None:
+        self.position = 0
+        self._latest: dict[str, int] = {}
+        self._known_from = 0
+
+    def note(self, topics: Iterable[str]) -> None:
+        self.position += 1
+        self._latest.update(dict.fromkeys(topics, self.position))
+        if len(self._latest) > MAX_TOPICS:
+            self._latest.clear()
+            self._known_from = self.position
+
+    def has_changed(self, topics: Topics, since: int) -> bool:
+        return since < self._known_from or any(self._latest.get(topic, 0) > since for topic in topics)
 
 
 class _QueuedPod(msgspec.Struct):
@@ -40,7 +62,9 @@ class Queue:
         self._pods: dict[str, _QueuedPod] = {}
         self._due: dict[str, None] = {}
         """In the order in which they became due."""
-        self._in_progress: set[str] = set()
+        self._in_progress: dict[str, int] = {}
+        """With the position in the changes at which the attempt began."""
+        self._changes = TopicChanges()
         self._by_topic: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Waiting pods by topic."""
         self._flush_at: dict[str, float] = {}
@@ -58,9 +82,9 @@ class Queue:
         """Return the number of pods in each of upstream's queues."""
         active = sum(
             self._pods[uid].not_before <= now or uid in self._in_progress
-            for uid in self._due.keys() | self._in_progress
+            for uid in self._due.keys() | self._in_progress.keys()
         )
-        backoff = len(self._due.keys() | self._in_progress) - active
+        backoff = len(self._due.keys() | self._in_progress.keys()) - active
         return {"active": active, "backoff": backoff, "unschedulable": len(self._pods) - active - backoff}
 
     def add(self, uid: str, priority: int | None = None) -> None:
@@ -74,7 +98,7 @@ class Queue:
         if queued is not None:
             self._unsubscribe(uid, queued)
         self._due.pop(uid, None)
-        self._in_progress.discard(uid)
+        self._in_progress.pop(uid, None)
 
     def waits_for(self, uid: str, now: float) -> str:
         """Return in words what a pod waits for; empty for one that is gone or being tried."""
@@ -86,10 +110,9 @@ class Queue:
         return "its backoff" if queued.not_before > now else "its turn"
 
     def changed(self, *topics: str) -> bool:
-        """Wake pods that wait for a topic, and all in progress. Return True if there are any."""
-        woken = [uid for uid in self._in_progress if uid not in self._due]
-        for topic in topics or (ROOM,):
-            woken += self._by_topic.get(topic, ())
+        """Wake pods that wait for a topic, and return True if there are any; those in progress find it at their end."""
+        self._changes.note(topics)
+        woken = [uid for topic in topics for uid in self._by_topic.get(topic, ())]
         for uid in woken:
             self._wake(uid)
         return bool(woken)
@@ -112,7 +135,7 @@ class Queue:
             return False
         self._unsubscribe(uid, self._pods[uid])
         self._due.pop(uid, None)
-        self._in_progress.add(uid)
+        self._in_progress[uid] = self._changes.position
         return True
 
     def failed(self, uid: str, now: float, topics: Topics = ANY_ROOM) -> None:
@@ -130,7 +153,7 @@ class Queue:
     def resume(self, uid: str) -> None:
         """Try again once the backoff is over, whatever changes; an attempt that was left to something slow ends."""
         if uid in self._pods:
-            self._in_progress.discard(uid)
+            self._in_progress.pop(uid, None)
             self._wake(uid)
 
     def retry(self, uid: str, now: float) -> None:
@@ -165,8 +188,10 @@ class Queue:
 
     def _subscribe(self, uid: str, queued: _QueuedPod, topics: Topics, now: float) -> None:
         """Wait for topics, unless something changed during the attempt."""
-        self._in_progress.discard(uid)
+        began = self._in_progress.pop(uid, None)
         self._unsubscribe(uid, queued)
+        if began is not None and self._changes.has_changed(topics, began):
+            self._wake(uid)
         if uid not in self._due:
             queued.topics = topics
             self._flush_at[uid] = now + FLUSH_S

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from actors.scheduler.model import queue as queue_module
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.queue import ANY_ROOM, Queue
 from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_view
@@ -181,7 +182,7 @@ def test_a_pod_that_did_not_fit_waits_for_a_change_and_its_back_off() -> None:
     assert queue.ready(0.0) == ["a"]
     tried(queue, "a", 0.0)
     assert queue.ready(100.0) == []
-    assert queue.changed()
+    assert queue.changed("room")
     assert (queue.ready(0.5), queue.next_at(), queue.ready(1.0)) == ([], 1.0, ["a"])
     waits = []
     for _ in range(5):
@@ -227,12 +228,37 @@ def test_a_change_during_the_try_is_not_lost() -> None:
     assert queue.start("a")
     assert not queue.start("a")
     assert queue.ready(0.0) == []
-    assert queue.changed("anything at all")
+    assert not queue.changed("room"), "it is tried already"
     queue.failed("a", 0.0)
     assert queue.ready(1.0) == ["a"]
     assert queue.start("a")
     queue.park("a", 1.0, frozenset())
     assert not queue.changed("room")
+
+
+def test_a_change_during_the_try_that_cannot_help_counts_for_nothing() -> None:
+    queue = Queue()
+    queue.add("a")
+    for topic, ready in (("room", []), ("devices", ["a"])):
+        queue.add("a")
+        assert queue.start("a")
+        queue.changed(topic)
+        queue.failed("a", 0.0, frozenset(("devices", "claim ns/c")))
+        assert queue.ready(20.0) == ready
+
+
+def test_changes_of_more_topics_than_are_remembered_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "MAX_TOPICS", 2)
+    queue = Queue()
+    queue.add("a")
+    assert queue.start("a")
+    for number in range(3):
+        queue.changed(f"claim ns/c{number}")
+    queue.failed("a", 0.0)
+    assert queue.ready(20.0) == ["a"]
+    assert queue.start("a")
+    queue.failed("a", 20.0)
+    assert queue.ready(40.0) == []
 
 
 def test_a_promise_ends_with_its_node() -> None:

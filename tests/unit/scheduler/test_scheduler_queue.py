@@ -26,6 +26,8 @@ class Pod:
     not_before: float = 0.0
     topics: frozenset[str] = field(default_factory=frozenset)
     since: float = 0.0
+    missed: set[str] = field(default_factory=set)
+    """Topics that changed during the attempt."""
 
 
 NONE: frozenset[str] = frozenset()
@@ -56,7 +58,7 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
             case "trying":
                 assert queue.start(what) == (pod is not None and not pod.trying)
                 if pod is not None and not pod.trying:
-                    pod.trying, pod.due = True, False
+                    pod.trying, pod.due, pod.missed = True, False, set()
             case "failed" | "gated" | "retry":
                 if step == "failed":
                     queue.failed(what, now, topics)
@@ -68,10 +70,12 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                     if step != "gated":
                         pod.tries += 1
                         pod.not_before = now + min(10.0, 2.0 ** (pod.tries - 1))
+                    pod.due = pod.due or step == "retry" or (pod.trying and bool(pod.missed & topics))
                     pod.trying, pod.topics, pod.since = False, topics, now
-                    pod.due = pod.due or step == "retry"
             case "changed":
-                woken = [each for each in pods.values() if not each.due and (each.trying or what in each.topics)]
+                for each in pods.values():
+                    each.missed.add(what)
+                woken = [each for each in pods.values() if not each.due and not each.trying and what in each.topics]
                 assert queue.changed(what) == bool(woken)
                 for each in woken:
                     each.due = True
