@@ -2,6 +2,7 @@
 
 Pods of higher priority are tried first, as upstream. A pod that did not fit is tried again after its backoff, once
 something changed that can help it. Such a change during an attempt counts as well: the attempt may have looked before.
+While nothing else is due, such a pod need not wait for the end of its backoff, as upstream (SchedulerPopFromBackoffQ).
 After FLUSH_S it is tried again in any case: no wake-up is forgotten for ever.
 """
 
@@ -14,6 +15,8 @@ import msgspec
 from protocols.process.rates import backoff_delay
 
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 10.0
+EARLY_S = 0.03
+"""Shortest time between two pods that are tried before their backoff is over; for each one, INITIAL_BACKOFF_S."""
 FLUSH_S = 300.0
 """Longest wait for a topic: upstream's for its queue of unschedulable pods."""
 NODE_CHANGE = "nodes"
@@ -50,6 +53,8 @@ class TopicChanges:
 class _QueuedPod(msgspec.Struct):
     attempts: int = 0
     not_before: float = 0.0
+    early: float = 0.0
+    """When it may be tried, `not_before` or sooner, if nothing else is due."""
     topics: Topics = NOTHING
     """Topics that wake the pod."""
     priority: int = 0
@@ -71,6 +76,7 @@ class Queue:
         """When waiting pods are tried again, earliest first."""
         self._newest = LOWEST
         """Highest priority of the pods that became due since `ready`."""
+        self._next_early = 0.0
 
     def __contains__(self, uid: object) -> bool:
         return uid in self._pods
@@ -121,8 +127,17 @@ class Queue:
         """Return the pods to try now: by priority, then in the order in which they became due."""
         self._flush(now)
         self._newest = LOWEST
-        due = [uid for uid in self._due if self._pods[uid].not_before <= now and uid not in self._in_progress]
-        return sorted(due, key=lambda uid: -self._pods[uid].priority)
+        waiting = [uid for uid in self._due if uid not in self._in_progress]
+        due = [uid for uid in waiting if self._pods[uid].not_before <= now]
+        return sorted(due, key=lambda uid: -self._pods[uid].priority) or self._early(waiting, now)
+
+    def _early(self, waiting: list[str], now: float) -> list[str]:
+        """Return the pod to try before its backoff is over: by priority, then the one whose backoff ends first."""
+        early = [uid for uid in waiting if max(self._pods[uid].early, self._next_early) <= now]
+        if not early:
+            return []
+        self._next_early = now + EARLY_S
+        return [min(early, key=lambda uid: (-self._pods[uid].priority, self._pods[uid].not_before))]
 
     def is_outranked(self, uid: str) -> bool:
         """Return True if a pod of higher priority became due since `ready` returned this one."""
@@ -143,6 +158,7 @@ class Queue:
         if queued := self._pods.get(uid):
             queued.attempts += 1
             queued.not_before = now + backoff_delay(queued.attempts, INITIAL_BACKOFF_S, MAX_BACKOFF_S)
+            queued.early = min(queued.not_before, now + INITIAL_BACKOFF_S)
             self._subscribe(uid, queued, topics, now)
 
     def park(self, uid: str, now: float, topics: Topics) -> None:
@@ -154,23 +170,29 @@ class Queue:
         """Try again once the backoff is over, whatever changes; an attempt that was left to something slow ends."""
         if uid in self._pods:
             self._in_progress.pop(uid, None)
-            self._wake(uid)
+            self._wait_out(uid)
 
     def retry(self, uid: str, now: float) -> None:
         """Back off after an attempt that failed itself, and try again without waiting for a change."""
         self.failed(uid, now)
         if uid in self._pods:
-            self._wake(uid)
+            self._wait_out(uid)
 
     def next_at(self) -> float | None:
         """Return when the earliest backoff or the longest wait ends, or None if no pod waits."""
-        backoffs = (self._pods[uid].not_before for uid in self._due if uid not in self._in_progress)
+        waiting = [self._pods[uid] for uid in self._due if uid not in self._in_progress]
+        backoffs = (min(each.not_before, max(each.early, self._next_early)) for each in waiting)
         return min(chain(backoffs, islice(self._flush_at.values(), 1)), default=None)
 
     def _flush(self, now: float) -> None:
         overdue = takewhile(lambda waiting: waiting[1] <= now, self._flush_at.items())
         for uid, _ in list(overdue):
             self._wake(uid)
+
+    def _wait_out(self, uid: str) -> None:
+        """Let a pod be tried when its backoff is over, not before: nothing changed."""
+        self._pods[uid].early = self._pods[uid].not_before
+        self._wake(uid)
 
     def _wake(self, uid: str) -> None:
         self._unsubscribe(uid, self._pods[uid])

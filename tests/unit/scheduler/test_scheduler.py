@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from actors.scheduler.model import queue as queue_module
 from actors.scheduler.model.errors import ObjectUnreadable
-from actors.scheduler.model.queue import ANY_ROOM, Queue
+from actors.scheduler.model.queue import ANY_ROOM, EARLY_S, Queue
 from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_view
 from actors.scheduler.nodes.node_cache import Cache, summary
 from actors.scheduler.nodes.scoring import NodeScorer
@@ -234,6 +234,26 @@ def test_a_change_during_the_try_is_not_lost() -> None:
     assert queue.start("a")
     queue.park("a", 1.0, frozenset())
     assert not queue.changed("room")
+
+
+def test_woken_pods_do_not_wait_out_their_back_off_while_nothing_else_is_due() -> None:
+    queue = Queue()
+    for uid, priority in (("a", 0), ("b", 5), ("broken", 9)):
+        queue.add(uid, priority)
+        for _ in range(5):
+            queue.start(uid)
+            queue.failed(uid, 0.0)
+            queue.changed("room")
+    queue.start("broken")
+    queue.retry("broken", 0.0)
+    assert (queue.ready(0.9), queue.next_at()) == ([], 1.0)
+    assert queue.ready(1.0) == ["b"]
+    assert queue.start("b")
+    assert (queue.ready(1.0), queue.next_at()) == ([], 1.0 + EARLY_S)
+    assert queue.ready(1.0 + EARLY_S) == ["a"]
+    queue.add("new")
+    assert queue.ready(2.0) == ["new"]
+    assert queue.ready(10.0) == ["broken", "a", "new"], "an attempt that failed itself waits out its back-off"
 
 
 def test_a_change_during_the_try_that_cannot_help_counts_for_nothing() -> None:

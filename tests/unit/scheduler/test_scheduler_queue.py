@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from actors.scheduler.model.queue import FLUSH_S, Queue
+from actors.scheduler.model.queue import EARLY_S, FLUSH_S, Queue
 
 TOPICS = ("room", "devices", "claim")
 UIDS = st.sampled_from("abc")
@@ -24,6 +24,7 @@ class Pod:
     trying: bool = False
     tries: int = 0
     not_before: float = 0.0
+    early: float = 0.0
     topics: frozenset[str] = field(default_factory=frozenset)
     since: float = 0.0
     missed: set[str] = field(default_factory=set)
@@ -45,7 +46,7 @@ TOLD_AGAIN = [
 @given(st.lists(STEPS, max_size=40))
 @example(TOLD_AGAIN)
 def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]) -> None:
-    queue, pods, now = Queue(), dict[str, Pod](), 0.0
+    queue, pods, now, next_early = Queue(), dict[str, Pod](), 0.0, 0.0
     for step, what, topics in steps:
         pod = pods.get(what)
         match step:
@@ -70,6 +71,7 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
                     if step != "gated":
                         pod.tries += 1
                         pod.not_before = now + min(10.0, 2.0 ** (pod.tries - 1))
+                        pod.early = pod.not_before if step == "retry" else now + 1.0
                     pod.due = pod.due or step == "retry" or (pod.trying and bool(pod.missed & topics))
                     pod.trying, pod.topics, pod.since = False, topics, now
             case "changed":
@@ -86,8 +88,17 @@ def test_it_agrees_with_a_naive_one(steps: list[tuple[str, str, frozenset[str]]]
         for each in pods.values():
             each.due = each.due or (not each.trying and each.since + FLUSH_S <= now)
         ready = {uid for uid, each in pods.items() if each.due and not each.trying and each.not_before <= now}
-        assert set(queue.ready(now)) == ready
-        due = [each.not_before if each.due else each.since + FLUSH_S for each in pods.values() if not each.trying]
+        early = [uid for uid, each in pods.items() if each.due and not each.trying and each.early <= now]
+        found = queue.ready(now)
+        if ready or next_early > now:
+            assert set(found) == ready
+        else:
+            assert len(found) == bool(early)
+            assert [pods[uid].not_before for uid in found] == sorted(pods[uid].not_before for uid in early)[:1]
+            next_early = now + EARLY_S if found else next_early
+        waiting = [each for each in pods.values() if not each.trying]
+        backoffs = [min(each.not_before, max(each.early, next_early)) for each in waiting if each.due]
+        due = backoffs + [each.since + FLUSH_S for each in waiting if not each.due]
         assert queue.next_at() == min(due, default=None)
         assert sum(queue.counts(now).values()) == len(queue) == len(pods)
         for uid, each in pods.items():
