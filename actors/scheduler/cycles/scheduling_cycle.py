@@ -130,7 +130,8 @@ class SchedulingCycle:
             fitting_nodes = self.devices.binding.untried(view.uid, fitting_nodes)
             return self._reserved(pod, scorer, demands, fitting_nodes, fits, began)
         if self.cache.assumed_node(view.uid) and not await self._binder.is_bound(pod):
-            return self._give_up(view)
+            self._give_up(view)
+            return None
         why = self._failed.explained(pod, view, demands, nodes, fits, rejected)
         rejected |= {name: [fit.reason] for name, fit in fits.items()}
         if why is not None:
