@@ -5,13 +5,14 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from actors.podworker.model.errors import VolumeNotReady
 from actors.podworker.pods.environment.references import SECRET
-from actors.podworker.pods.volumes import memory
+from actors.podworker.pods.volumes import atomic, memory
 from actors.podworker.pods.volumes.directories import pods_with_directories, remove_directories
 from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.volumes.payload import File
@@ -139,9 +140,34 @@ async def test_pod_takes_no_more_than_its_share(root: Path, endpoint: str) -> No
     for name in ("s", "t"):
         keys = {f"k{number}": "" for number in range(share * 2 // 3 // memory.PAGE)}
         fake.objects.items[SECRET, name] = {"metadata": {"resourceVersion": "1"}, "data": keys}
-    with pytest.raises(VolumeNotReady, match=r'"t" : the pod\'s secrets take more than 2 MiB of memory'):
+    with pytest.raises(VolumeNotReady, match=r'"t" : secrets of the pod take more than 2 MiB of memory'):
         await Volumes(fake.deps, lambda: spec).prepare(fake.deps.node_fields())
     assert len(list((root / "memory" / spec.uid / "secret" / "s").glob("k*"))) == len(keys)
+
+
+@mounting
+def test_large_volumes_leave_room_for_small_ones(root: Path, endpoint: str) -> None:
+    memory.mount_shared(root, 0, endpoint)
+    small, large = memory.SMALL, memory.SMALL + 1
+    memory.check_room(root, large, large)
+    (root / "memory" / "others").write_bytes(bytes(memory.LEAST * 3 // 4))
+    with pytest.raises(VolumeNotReady, match="secrets of other pods leave too little"):
+        memory.check_room(root, large, large)
+    memory.check_room(root, small, large)
+
+
+@mounting
+def test_full_tmpfs_does_not_stop_volumes_that_did_not_change(root: Path, endpoint: str) -> None:
+    """A podworker that starts again compares all of them."""
+    memory.mount_shared(root, 0, endpoint)
+    files, volume = {"k": File(bytes(memory.SMALL), 0o644)}, root / "memory" / "uid" / "secret" / "s"
+    check = partial(memory.check_room, root, memory.footprint(files), memory.footprint(files))
+    atomic.write(volume, files, check=check)
+    (root / "memory" / "others").write_bytes(bytes(memory.LEAST * 3 // 4))
+    assert not atomic.write(volume, files, check=check)
+    with pytest.raises(VolumeNotReady):
+        atomic.write(volume, {"k": File(bytes(memory.SMALL + 1), 0o644)}, check=check)
+    assert (volume / "k").stat().st_size == memory.SMALL
 
 
 @pytest.mark.parametrize(

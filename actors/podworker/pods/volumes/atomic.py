@@ -8,6 +8,7 @@ import contextlib
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from actors.podworker.pods.volumes.payload import File, Payload
@@ -16,9 +17,10 @@ DATA, NEXT, PREFIX = "..data", "..data_next", "..v_"
 _DIRECTORY = 0o755
 
 
-def write(directory: Path, payload: Payload, group: int = -1) -> bool:
+def write(directory: Path, payload: Payload, group: int = -1, check: Callable[[], None] | None = None) -> bool:
     """Make the directory contain exactly `payload`. Returns False if it already did. Raises OSError.
 
+    `check` is called before a file is written, and may raise.
     Only root gives files to a user or a group; containers of other users run as that user.
     """
     group = group if os.geteuid() == 0 else -1
@@ -26,6 +28,8 @@ def write(directory: Path, payload: Payload, group: int = -1) -> bool:
     version = _current(directory)
     changed = version is None or _read(version) != {path: (f.data, _mode(f, group)) for path, f in payload.items()}
     if version is None or changed:
+        if check is not None:
+            check()
         version = _fresh(directory, payload, group)
         _swap(directory, version.name)
     _tidy(directory, version.name, {path.partition("/")[0] for path in payload})

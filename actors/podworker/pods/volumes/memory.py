@@ -11,8 +11,9 @@ the runtime does not see it, the volumes are on the disk.
 import os
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from actors.podworker.model.errors import VolumeNotReady
@@ -27,6 +28,8 @@ from protocols.process.mountinfo import mounts_of
 MEDIUM = "Memory"
 MACHINE_SHARE, POD_SHARE = 4, 8
 """The tmpfs of all pods takes a quarter of the machine's memory, and one pod an eighth of that."""
+RESERVE, SMALL = 4, 64 << 10
+"""Its last quarter is for volumes of at most so many bytes, so that tokens can be renewed."""
 LEAST = 16 << 20
 PAGE = 4096
 INODES = 2
@@ -86,12 +89,31 @@ def footprint(files: Payload) -> int:
     return sum(PAGE * (1 + path.count("/") - (-len(file.data) // PAGE)) for path, file in files.items())
 
 
-def check_share(root: Path, footprints: Iterable[int]) -> None:
-    """Raise VolumeNotReady if a pod's volumes take more than its share of the tmpfs, and would starve other pods."""
-    whole = os.statvfs(root / MEMORY)
-    most = whole.f_blocks * whole.f_frsize // POD_SHARE
-    if sum(footprints) > most:
-        raise VolumeNotReady(f"the pod's secrets take more than {most >> 20} MiB of memory; project less into it")
+class PodShare:
+    """What the volumes of one pod take of the tmpfs."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._sizes: dict[Path, int] = {}
+        self._total = 0
+
+    def count(self, path: Path, files: Payload) -> Callable[[], None]:
+        """Count the files that a volume shall have, and return the check for when they are written."""
+        size = footprint(files)
+        self._total += size - self._sizes.get(path, 0)
+        self._sizes[path] = size
+        return partial(check_room, self._root, size, self._total)
+
+
+def check_room(root: Path, volume: int, pod: int) -> None:
+    """Raise VolumeNotReady if there is no room for a volume; `volume` and `pod` are footprints, with the volume."""
+    room = os.statvfs(root / MEMORY)
+    size, free = (pages * room.f_frsize for pages in (room.f_blocks, min(room.f_bavail, room.f_favail // INODES)))
+    if pod > size // POD_SHARE:
+        most = size // POD_SHARE >> 20
+        raise VolumeNotReady(f"secrets of the pod take more than {most} MiB of memory; project less into them")
+    if volume > SMALL and free - volume < size // RESERVE:
+        raise VolumeNotReady(f"it takes {volume >> 10} KiB of memory, and secrets of other pods leave too little")
 
 
 def mount_tmpfs(path: Path, volume: views.Volume, spec: PodSpec, machine: int) -> None:

@@ -35,6 +35,11 @@ def memory_directory(root: Path, uid: str) -> Path:
     return root / MEMORY / uid
 
 
+def is_in_memory(path: Path, root: Path) -> bool:
+    """Return True for the path of a volume on that tmpfs."""
+    return path.is_relative_to(root / MEMORY)
+
+
 def pod_log_directory(base: Path, spec: PodSpec) -> Path:
     """Return the directory of the pod's logs, under kubelet's name for it."""
     return base / f"{spec.namespace}_{spec.name}_{spec.uid}"

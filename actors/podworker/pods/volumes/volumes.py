@@ -23,7 +23,7 @@ from actors.podworker.model.dependencies import Dependencies, NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, ReferenceUnreadable, VolumeNotReady
 from actors.podworker.pods.environment.references import fetch, volume_refs
 from actors.podworker.pods.volumes import atomic, memory
-from actors.podworker.pods.volumes.paths import memory_directory, volume_path
+from actors.podworker.pods.volumes.paths import is_in_memory, volume_path
 from actors.podworker.pods.volumes.payload import (
     EMPTY_DIR,
     HOST_PATH,
@@ -175,8 +175,7 @@ class Volumes:
         self._reader = VersionedReader(deps.objects)
         self._tokens: dict[TokenRef, _Token] = {}
         self._shown: Shown = ()
-        self._in_memory: dict[Path, int] = {}
-        """Bytes that each volume takes of the node's tmpfs."""
+        self._share = memory.PodShare(deps.node_info.root)
         self._writing = asyncio.Lock()
         """Two writers of one directory would each remove the version of the other."""
         self._tasks = Tasks()
@@ -292,10 +291,8 @@ class Volumes:
     def _put(self, volume: views.Volume, inputs: Inputs) -> None:
         spec, root = inputs.spec, self._deps.node_info.root
         path, files = volume_path(spec, volume, root), payload(volume, inputs)
-        if path.is_relative_to(memory_directory(root, spec.uid)):
-            self._in_memory[path] = memory.footprint(files)
-            memory.check_share(root, self._in_memory.values())
-        atomic.write(path, files, group_of(spec))
+        check = self._share.count(path, files) if is_in_memory(path, root) else None
+        atomic.write(path, files, group_of(spec), check)
         make_mount_points(path, nested_mount_points(spec).get(str(volume.get("name")), []))
 
     async def _token(self, spec: PodSpec, ref: TokenRef) -> str:
