@@ -90,7 +90,7 @@ def footprint(files: Payload) -> int:
 
 
 class PodShare:
-    """What the volumes of one pod take of the tmpfs."""
+    """Footprints of one pod's volumes on the tmpfs."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
