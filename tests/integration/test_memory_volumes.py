@@ -14,6 +14,7 @@ from tests.support.plane import Plane, until
 
 pytestmark = pytest.mark.skipif(not namespaces_allowed(), reason="needs root with CAP_SYS_ADMIN: mounts")
 AT = "/mnt/of-a-test"
+PODS = 8
 TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -62,10 +63,27 @@ def test_secrets_are_in_memory_and_outlive_podworker() -> None:
         assert plane.get("pod", "web")["status"]["containerStatuses"][0]["restartCount"] == 0
         assert sorted(mounts_below(plane.root))[0] == str(memory)
         assert len(mounts_below(plane.root)) == 2, "one for all pods, one of the subPath"
+        plane.down()
+        assert not mounts_below(plane.root), "as after the machine's start"
+        plane.up()
+        whole = lambda: plane.kubectl("exec", "web", "--", "cat", f"{AT}/whole/k", check=False)  # noqa: E731
+        until("its secret in the next run", lambda: whole() == "two")
         plane.delete("pod", "web")
         until("nothing is left of the pod", lambda: not list(memory.iterdir()))
-        plane.down()
-        assert not mounts_below(plane.root)
+
+
+def test_pods_have_their_secrets_whose_podworker_is_killed_while_they_start() -> None:
+    with Plane() as plane:
+        names = [f"web-{number}" for number in range(PODS)]
+        plane.apply({"apiVersion": "v1", "kind": "List", "items": [secret("one"), *map(pod, names)]})
+        replaced(plane, hit(plane, "podworker"))
+        for name in names:
+            plane.pod_ready(name)
+            assert inside(plane, name, f"cat {AT}/whole/k; test -s {TOKEN}/token") == "one"
+        assert len(list((plane.root / "memory").iterdir())) == PODS
+        assert not on_disk(plane)
+        plane.delete("pod", *names)
+        until("nothing is left of the pods", lambda: not list((plane.root / "memory").iterdir()))
 
 
 def test_pod_with_secrets_on_the_disk_retains_and_updates_them_there() -> None:
