@@ -21,7 +21,7 @@ from protocols.http1.response import HttpFailed, Response
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError, CredentialsUnusable, EventInvalid
 from protocols.kube.jsons import read_json_object
-from protocols.kube.meta import Object, name_of, version_of
+from protocols.kube.meta import Object, name_of, namespace_of, version_of
 from protocols.kubeclient.kubeconfig import ClientOptions
 from protocols.kubeclient.part import user_agent
 from protocols.process.rates import backoff_delay
@@ -164,10 +164,12 @@ class ApiClient:
         path = resource.path(name, namespace, subresource)
         return await self._write("PATCH", path, _json(body), PATCH_TYPES[kind], timeout)
 
-    async def apply(self, resource: Resource, obj: Mapping[str, Any], manager: str, subresource: str = "") -> Object:
-        """Apply a cluster-wide object server-side; fields of other managers become the manager's."""
-        path = resource.path(name_of(obj), "", subresource)
-        query = {"fieldManager": manager, "force": "true"}
+    async def apply(
+        self, resource: Resource, obj: Mapping[str, Any], manager: str, subresource: str = "", *, force: bool = True
+    ) -> Object:
+        """Apply an object server-side; without `force` changed fields of other managers are a conflict (409)."""
+        path = resource.path(name_of(obj), namespace_of(obj), subresource)
+        query = {"fieldManager": manager, "force": "true" if force else "false"}
         return await self._repeat("PATCH", path, query, _json(obj), APPLY, None)
 
     async def delete(

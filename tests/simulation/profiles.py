@@ -20,6 +20,7 @@ PLACES = {
     "plane": "tests.simulation.plane.profile:PlaneProfile",
     "lost": "tests.simulation.plane.lost:LostProfile",
     "workloads": "tests.simulation.workloads.profile:WorkloadsProfile",
+    "devices": "tests.simulation.devices.profile:DevicesProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",
 }
 """`module:factory` by name."""

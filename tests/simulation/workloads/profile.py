@@ -1,7 +1,9 @@
 """The workloads profile: each seed runs two of the flows, each in a namespace of its own."""
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from protocols.kubeclient.client import ClientOptions
 from tests.simulation.control.plane import ControlPlane, ControlShape
 from tests.simulation.control.servers import client_options
 from tests.simulation.control.workloads import nodes
@@ -29,12 +31,14 @@ PODS_PER_NODE = 40
 SETTLE_S = 45.0
 """Beyond the usual seconds without faults: charges of a quota without an object expire, and back-offs of jobs end."""
 NODES = "nodes"
+Makers = tuple[Callable[[], Flow], ...]
 
 
 class WorkloadsProfile:
     kinds: tuple[str, ...] = ("kill", "crash", "pause", "cut", "all", "oneway", "halfopen", *SUPERVISION_FAULTS)
     means: tuple[float, ...] = (0.1, 0.3, 1.0, 3.0)
     etcd_share = 0.4
+    flows: Makers = (Jobs, Rollouts, Evictions, Quotas, Spaces, Owners)
 
     def __init__(self, world: "World") -> None:
         self._world = world
@@ -43,16 +47,17 @@ class WorkloadsProfile:
         world.bus.lag["apiserver-1"] = world.draw("server_lag_s", 0.5, 0.05, 0.0)
         self.kinds += tuple(kind for kind in self._plane.faults if kind != "restore")
         admin = client_options(self._plane.settings, "admin")
-        self._flows = self._chosen()
+        made = [make() for make in self.flows]
+        self._flows = world.random("flows").sample(made, min(FLOWS, len(made)))
         self._users = {name: main for flow in self._flows for name, main in flow.users(admin).items()}
-        self._clients = {NODES: nodes(admin, PODS_PER_NODE), **self._users}
+        self._clients = {**self.stand_ins(admin), **self._users}
         self.processes: dict[str, Main] = {**self._plane.processes, **self._clients}
         self.targets: tuple[str, ...] = (*self.processes, SUPERVISOR)
         self._quiet = False
 
-    def _chosen(self) -> list[Flow]:
-        every: list[Flow] = [Jobs(), Rollouts(), Evictions(), Quotas(), Spaces(), Owners()]
-        return self._world.random("flows").sample(every, FLOWS)
+    def stand_ins(self, options: ClientOptions) -> dict[str, Main]:
+        """Return what lives to the end beside the plane."""
+        return {NODES: nodes(options, PODS_PER_NODE)}
 
     def begin(self) -> None:
         self._supervision = self._plane.begin(SUPERVISOR)
@@ -80,7 +85,8 @@ class WorkloadsProfile:
     def check(self) -> list[Broken]:
         history, world = self._plane.history, self._world
         found = [*history.contradictions(), *failures(world), *self._supervision.broken]
-        missing = [name for name in (*self._plane.processes, NODES) if name not in world.processes]
+        lasting = [name for name in self.processes if name not in self._users]
+        missing = [name for name in lasting if name not in world.processes]
         found += [Broken("converged", f"{name} does not run") for name in missing]
         commits = list(in_order(history))
         for flow in self._flows:
