@@ -88,6 +88,15 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
     return _Authority(key, certificate)
 
 
+def cluster_authority(pki: Path, now: datetime.datetime) -> _Authority:
+    """Return the CA that signs for users and nodes. Raises PkiFailed."""
+    if (authority := load_authority(pki, now)) is None:
+        raise PkiFailed(
+            f"no CA with its key that is good for a while lies in {pki}; put ca.key back, or start the plane once"
+        )
+    return authority
+
+
 def _make_authority(directory: Path, now: datetime.datetime, file: str, files: list[WholeFile]) -> _Authority:
     """Make a CA, and add its two files; those that it replaces stay as NAME.old.
 

@@ -22,14 +22,10 @@ NODES = "system:nodes"
 
 def issue(pki: Path, node: str, server: str) -> NodeConfig:
     """Sign a client and a serving certificate with the CA of `pki`; writes nothing. Raises PkiFailed."""
-    from supervisor.pki.issue import load_authority, make_leaf
+    from supervisor.pki.issue import cluster_authority, make_leaf
 
     now = datetime.datetime.now(datetime.UTC)
-    authority = load_authority(pki, now)
-    if authority is None:
-        raise PkiFailed(
-            f"no CA with its key that is good for a while lies in {pki}; put ca.key back, or start the plane once"
-        )
+    authority = cluster_authority(pki, now)
     user = Certificate("client", USER + node, NODES)
     serving = Certificate("serving", USER + node, NODES, hosts=(serving_name(node),))
     leaves = [make_leaf(authority, leaf, now) for leaf in (user, serving)]

@@ -6,7 +6,6 @@
 import datetime
 from pathlib import Path
 
-from supervisor.base.errors import PkiFailed
 from supervisor.pki.certificates import Certificate
 from supervisor.pki.kubeconfig import KubeconfigAccess
 from supervisor.pki.node_config import USER as NODE_USER
@@ -32,14 +31,10 @@ def certificate_of(program: str, node: str = "") -> Certificate:
 
 def issue(pki: Path, what: Certificate, server: str) -> KubeconfigAccess:
     """Sign a client certificate with the CA of `pki`; writes nothing. Raises PkiFailed."""
-    from supervisor.pki.issue import load_authority, make_leaf
+    from supervisor.pki.issue import cluster_authority, make_leaf
 
     now = datetime.datetime.now(datetime.UTC)
-    authority = load_authority(pki, now)
-    if authority is None:
-        raise PkiFailed(
-            f"no CA with its key that is good for a while lies in {pki}; put ca.key back, or start the plane once"
-        )
+    authority = cluster_authority(pki, now)
     leaf = make_leaf(authority, what, now)
     ca = (pki / "ca.crt").read_bytes()
     return KubeconfigAccess(server=server, user=what.common_name, ca=ca, certificate=leaf.certificate, key=leaf.key)

@@ -1,6 +1,7 @@
 """Secrets of pods in memory on a whole plane: through the death of podworker, an upgrade, and the end of the plane."""
 
 import base64
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -66,7 +67,7 @@ def test_secrets_are_in_memory_and_outlive_podworker() -> None:
         plane.down()
         assert not mounts_below(plane.root), "as after the machine's start"
         plane.up()
-        whole = lambda: plane.kubectl("exec", "web", "--", "cat", f"{AT}/whole/k", check=False)  # noqa: E731
+        whole = partial(plane.kubectl, "exec", "web", "--", "cat", f"{AT}/whole/k", check=False)
         until("its secret in the next run", lambda: whole() == "two")
         plane.delete("pod", "web")
         until("nothing is left of the pod", lambda: not list(memory.iterdir()))
