@@ -217,6 +217,8 @@ class ProgramStage(Running, ABC, Generic[P, R]):
 
     def _why_not(self, seconds: float) -> str:
         faults = [attempt.fault for attempt in self.played.attempts if attempt.fault]
+        if faults and faults[-1] == REJECTED:
+            return f"{self.CALL} was rejected, as by a kubelet that starts, and did not come again within {seconds:g} s"
         if faults:
             return f"{self.CALL} was rejected: {faults[-1]}"
         missing = ", ".join(sorted(self.names - self.played.serving.keys()))
@@ -244,9 +246,6 @@ class ProgramStage(Running, ABC, Generic[P, R]):
         except Failed:
             if self.played.attempts and not self.program.runs:
                 raise NotApplicable(f"it ends after the error: {self.program.end}") from None
-            if self.played.attempts and self.played.attempts[-1].fault == REJECTED:
-                again = f"did not come again within {self.timeout:g} s"
-                raise Failed(f"{self.CALL} was rejected, as by a kubelet that starts, and {again}") from None
             raise
         finally:
             self.played.rejecting = 0

@@ -198,3 +198,5 @@ async def test_plugin_with_a_fixed_socket_is_not_judged_for_two_instances() -> N
 async def test_register_that_is_not_repeated_is_told_as_such() -> None:
     [result] = await judged("ignores_a_failed_register", ["register-rejected"], SHORT_S)
     assert (result.verdict, "did not come again within 4 s" in result.reason) == (FAIL, True), result.reason
+    [result] = await judged("repeats_register_without_a_pause", ["register-rejected"], LONG_S)
+    assert (result.verdict, "it called Register" in result.reason) == (FAIL, True), result.reason
