@@ -88,7 +88,8 @@ async def check_declared(names: Set[str], folders: Sequence[Path]) -> None:
         raise Failed(several(conflicts))
     if missing:
         absent = [f"no file declares {name}" for name in missing]
-        raise Failed(several([*known.faults, *absent]) + f", in {' or '.join(map(str, folders))}")
+        findings = [*absent[:1], *known.faults, *absent[1:]]  # a file that cannot be read may be another vendor's
+        raise Failed(several(findings) + f", in {' or '.join(map(str, folders))}")
 
 
 def files_of(folder: Path, names: Set[str]) -> list[Path]:

@@ -200,3 +200,8 @@ async def test_register_that_is_not_repeated_is_told_as_such() -> None:
     assert (result.verdict, "did not come again within 4 s" in result.reason) == (FAIL, True), result.reason
     [result] = await judged("repeats_register_without_a_pause", ["register-rejected"], LONG_S)
     assert (result.verdict, "it called Register" in result.reason) == (FAIL, True), result.reason
+
+
+async def test_device_that_leaves_the_list_as_another_breaks_is_named() -> None:
+    [result] = await judged("sends_changed_devices_only", ["health-change"], LONG_S)
+    assert result.reason == "gpu-1 of example.com/gpu is no longer listed"

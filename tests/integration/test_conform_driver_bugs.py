@@ -194,6 +194,18 @@ def test_bug_is_found(verdicts: dict[str, list[Result]], bug: str) -> None:
     assert result.advice
 
 
+@pytest.mark.parametrize(
+    ("bug", "begin"),
+    [
+        ("writes_no_files", "no file declares"),  # another vendor's broken file comes after it
+        ("removes_sockets_of_others", "at the end of the first instance the second is gone"),
+        ("reports_no_recovery", "no report without that UNHEALTHY device came"),
+    ],
+)
+def test_finding_begins_with_what_is_wrong(verdicts: dict[str, list[Result]], bug: str, begin: str) -> None:
+    assert verdicts[bug][0].reason.startswith(begin), verdicts[bug]
+
+
 def test_each_behaviour_has_a_bug_that_it_finds() -> None:
     assert {*BUGS.values(), *SILENT.values()} == BEHAVIOURS.keys()
 

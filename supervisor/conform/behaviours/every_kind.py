@@ -58,7 +58,11 @@ def _accepted(stage: Registering) -> int:
 
 async def _serves_on(stage: Registering) -> None:
     await asyncio.sleep(WATCHED_S / 2)
-    for peer in await stage.serve():
+    try:
+        peers = await stage.serve()
+    except Failed as error:
+        raise Failed(f"at the end of the first instance the second is gone: {error}") from None
+    for peer in peers:
         if not peer.socket.exists():
             raise Failed(f"the first instance removed {peer.socket.name} of the second one at its end")
         another = peer.another()

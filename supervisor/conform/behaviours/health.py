@@ -26,8 +26,12 @@ async def health_change(stage: Stage) -> None:
 
 
 def _check_listed(stage: Stage, before: Set[Device]) -> None:
-    if set(stage.listed()) != before:
-        raise Failed("other devices are listed than before")
+    listed = set(stage.listed())
+    if changed := before ^ listed:
+        resource, id = min(changed)
+        raise Failed(
+            f"{id} of {resource} is {'listed, and was not before' if changed & listed else 'no longer listed'}"
+        )
 
 
 FLAPS = 5

@@ -85,7 +85,7 @@ async def profile(stage: Stage) -> None:
         f"the id {id!r} does not begin with {profile.device!r}" for id in ids if not id.startswith(profile.device)
     ]
     if len(ids) < profile.pods:
-        faults.append(f"{len(ids)} devices are listed, not {profile.pods}")
+        faults.append(f"{len(ids)} devices are listed, fewer than {profile.pods}")
     if faults:
         raise Failed(several(faults))
 

@@ -172,7 +172,7 @@ async def _prepare(driver: DriverPeer, offered: Offered, others: Set[str] = froz
         if [key_of(device) for device in await driver.prepared(claim)] != keys([offered]):
             raise Failed("the answer has another device")
         if lost := await driver.undeclared(set(others)):
-            raise Failed(await driver.why_undeclared(min(lost), "and with both prepared"))
+            raise Failed(await driver.why_undeclared(min(lost), "both claims are prepared, and"))
         await driver.unprepared(claim)
     finally:
         await driver.drop(claim)

@@ -50,7 +50,7 @@ async def health_change(stage: DriverStage) -> None:
     breaks, mends = (lambda: bool(broken(drivers) - before)), (lambda: broken(drivers) <= before)
     await stage.reported_after(stage.break_with, "report with one more UNHEALTHY device", breaks)
     if stage.mend_with:
-        await stage.reported_after(stage.mend_with, "report in which it is not", mends)
+        await stage.reported_after(stage.mend_with, "report without that UNHEALTHY device", mends)
 
 
 def broken(drivers: Sequence[DriverPeer]) -> set[tuple[str, str, str]]:
