@@ -109,5 +109,6 @@ def _acknowledged(each: Written, answer: Answer) -> Iterator[Broken]:
         taken = key in answer.config and managers - {answer.manager} and before.get(key) != answer.config[key]
         if taken and not answer.forced:
             yield Broken("no conflict is lost", f"{where}: {key} was {before.get(key)} of {managers}")
-        if managers == {answer.manager} and key not in answer.config and key in after:
+        is_left = key in after and after[key] == before.get(key)  # else an edit took it just before, in this commit
+        if managers == {answer.manager} and key not in answer.config and is_left:
             yield Broken("what is applied no more is gone", f"{where}: {key} is {after[key]}")

@@ -16,7 +16,7 @@ from protocols.kinds.table import (
     RESOURCECLAIMTEMPLATES,
     RESOURCESLICEPATCHES,
 )
-from protocols.kube.meta import Object, condition, name_of, terminating, uid_of
+from protocols.kube.meta import Object, condition, meta, name_of, terminating, uid_of
 from protocols.kube.taints import Taint, seconds_tolerated, untolerated
 from protocols.kube.times import time_or
 from protocols.kubeclient.client import ApiClient, ClientOptions
@@ -110,6 +110,7 @@ class Patches:
                 yield from _evicted(each, ledger, views)
         yield from ledger.at_end()
         yield from _at_end(ledger, views)
+        yield from _reported(views.rules)
 
 
 def _patch(chance: random.Random) -> Object:
@@ -166,6 +167,10 @@ class Views:
 
     def now(self) -> dict[tuple[str, str], Seen]:
         return merged(*(states[-1][1] for states in self._states.values()))
+
+    @property
+    def rules(self) -> dict[str, Object]:
+        return self._states[RULES][-1][1]
 
     def seen(self, place: tuple[str, str], at: float) -> Iterator[Seen]:
         """Yield each form in which a device was shown in the time before, the newest first.
@@ -259,6 +264,14 @@ def _at_end(ledger: Ledger, views: Views) -> Iterator[Broken]:
                 yield Broken("converged", f"{name} waits, a device is free for {name_of(claim)}: {pod.get('status')}")
         if not used_claims(pod):
             yield Broken("converged", f"{name} has no claim")
+
+
+def _reported(rules: Mapping[str, Object]) -> Iterator[Broken]:
+    """The status of each rule is that of its newest generation, with nobody left to evict."""
+    for name, rule in rules.items():
+        shown = condition(rule, "EvictionInProgress") or {}
+        if shown.get("observedGeneration") != meta(rule).get("generation") or shown.get("status") != "False":
+            yield Broken("converged", f"rule {name} reports {shown}")
 
 
 def _is_broken(name: str, claim: Any, now: Mapping[tuple[str, str], Seen]) -> Iterator[Broken]:

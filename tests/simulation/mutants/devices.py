@@ -68,6 +68,14 @@ DEVICES = (
         profile="devices",
     ),
     Mutant(
+        "rule-unreported",
+        "actors/controllers/taints/eviction.py",
+        old="        self._work.put(*((RULE, rule) for rule in before ^ after))\n",
+        new="        self._work.put(*((RULE, rule) for rule in after - before))\n",
+        mistake="The status of a rule does not tell that its last pod is evicted.",
+        profile="devices",
+    ),
+    Mutant(
         "claim-freed",
         "protocols/dra/pods.py",
         old="    if left:\n",
