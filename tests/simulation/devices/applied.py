@@ -55,7 +55,7 @@ class Applied:
         if chance.random() < DELETED:
             await client.delete(CONFIGMAPS, name, self.name)
             return
-        value = chance.choice((None, "v0", "edited"))
+        value = chance.choice(("v0", "edited"))
         try:
             await client.patch(CONFIGMAPS, name, self.name, {"data": {chance.choice(KEYS): value}})
         except ApiError as error:
@@ -88,10 +88,16 @@ def _data(obj: Object | None) -> Data:
 
 
 def _owned(each: Written, obj: Object) -> Iterator[Broken]:
-    """Each key that is there has an owner, and one that was just changed only one: whoever changed it."""
+    """Each key that is there has an owner, and one that was just changed only one: whoever changed it.
+
+    A key goes when its last owner applies it no more: no edit removes any.
+    """
     before, after, owners = _data(each.before), _data(obj), _owners(obj)
     if owners.keys() != after.keys():
         yield Broken("each field has an owner", f"{each.name} at {each.revision}: {owners} of {after}")
+    for key, managers in _owners(each.before or {}).items():
+        if key not in after and len(managers) > 1:
+            yield Broken("a field stays while it has an owner", f"{each.name} at {each.revision}: {key} of {managers}")
     for key, value in after.items():
         if key in before and before[key] != value and len(owners.get(key, ())) > 1:
             text = f"{each.name} at {each.revision}: {key} is {value}, it was {before[key]}: {owners[key]}"

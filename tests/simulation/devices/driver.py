@@ -16,7 +16,7 @@ from tests.simulation.control.workloads import NODES_COUNT
 from tests.simulation.model import Main
 from tests.simulation.world.process import Process
 
-PAUSE_S, RETRY_S = 1.5, 0.3
+PAUSE_S, RETRY_S = 4.0, 0.3
 DEVICES = 3
 """Of each pool; the first is in a slice of its own."""
 ABSENT, TAINTED = 0.1, 0.1

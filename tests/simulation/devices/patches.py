@@ -34,6 +34,8 @@ NAMES = 4
 """Patches, and as many rules, at a time."""
 MOST = 8
 """Pods at a time."""
+DELETED = 0.35
+"""Share of the steps on what is there that delete it; others change a patch."""
 SHOWN_S = 15.0
 """Whoever decides may have seen nothing newer than this."""
 CLOCKS_S = 5.5
@@ -66,7 +68,7 @@ class Patches:
         spec = make(chance)
         if await created(client, resource, {"spec": spec}, name):
             return
-        if chance.random() < 0.5:
+        if chance.random() < DELETED:
             await client.delete(resource, name)
         elif resource is RESOURCESLICEPATCHES:
             held = await client.get(resource, name)
