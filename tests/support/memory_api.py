@@ -250,14 +250,17 @@ class RestoredApi(MemoryApi):
 
     lost = False
 
-    async def create(self, resource: Resource, obj: Object, *given: Any, **more: Any) -> Object:
-        before, log = dict(self.objects[resource.plural]), len(self.log[resource.plural])
-        answer = await super().create(resource, obj, *given, **more)
-        if not self.lost:
-            self.lost = True
-            self.objects[resource.plural] = before
-            del self.log[resource.plural][log:]
-        return answer
+    async def _write(self, verb: str, resource: Resource, name: str, change: Callable[[], Object]) -> Object:
+        def undone() -> Object:
+            before, log = dict(self.objects[resource.plural]), len(self.log[resource.plural])
+            answer = change()
+            if verb == "create" and not self.lost:
+                self.lost = True
+                self.objects[resource.plural] = before
+                del self.log[resource.plural][log:]
+            return answer
+
+        return await super()._write(verb, resource, name, undone)
 
 
 class Follower:

@@ -232,7 +232,7 @@ async def test_a_pod_whose_reservation_a_restored_backup_took_before_its_binding
         api.put(RESOURCECLAIMS, {**the(api, RESOURCECLAIMS, "late"), "status": {}})
         bind.set()
         await until("bound", lambda: node_of(api, "q"))
-    assert held(api, "late") == ["n0/dev-0"]
+    assert held(api, "late") == [f"{node_of(api, 'q')}/dev-0"]
 
 
 async def test_pod_whose_binding_a_restored_backup_lacks_is_bound_again(monkeypatch: pytest.MonkeyPatch) -> None:
