@@ -7,11 +7,11 @@ After FLUSH_S it is tried again in any case: no wake-up is forgotten for ever.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
 from itertools import chain, islice, takewhile
 
 import msgspec
 
+from actors.scheduler.model.changes import Changes
 from protocols.process.rates import backoff_delay
 
 INITIAL_BACKOFF_S, MAX_BACKOFF_S = 1.0, 10.0
@@ -27,27 +27,6 @@ Topics = frozenset[str]
 ANY_ROOM: Topics = frozenset((ROOM,))
 LOWEST = -(2**31)
 NOTHING: Topics = frozenset()
-MAX_TOPICS = 10_000
-"""Topics whose last change is known; past it, everything counts as changed."""
-
-
-class TopicChanges:
-    """The last change of each topic, to tell what changed since an attempt began."""
-
-    def __init__(self) -> None:
-        self.position = 0
-        self._latest: dict[str, int] = {}
-        self._known_from = 0
-
-    def note(self, topics: Iterable[str]) -> None:
-        self.position += 1
-        self._latest.update(dict.fromkeys(topics, self.position))
-        if len(self._latest) > MAX_TOPICS:
-            self._latest.clear()
-            self._known_from = self.position
-
-    def has_changed(self, topics: Topics, since: int) -> bool:
-        return since < self._known_from or any(self._latest.get(topic, 0) > since for topic in topics)
 
 
 class _QueuedPod(msgspec.Struct):
@@ -69,7 +48,8 @@ class Queue:
         """In the order in which they became due."""
         self._in_progress: dict[str, int] = {}
         """With the position in the changes at which the attempt began."""
-        self._changes = TopicChanges()
+        self._changes = Changes()
+        """Changes of topics."""
         self._by_topic: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """Waiting pods by topic."""
         self._flush_at: dict[str, float] = {}
@@ -117,7 +97,8 @@ class Queue:
 
     def changed(self, *topics: str) -> bool:
         """Wake pods that wait for a topic, and return True if there are any; those in progress find it at their end."""
-        self._changes.note(topics)
+        for topic in topics:
+            self._changes.mark(topic)
         woken = [uid for topic in topics for uid in self._by_topic.get(topic, ())]
         for uid in woken:
             self._wake(uid)
@@ -212,7 +193,7 @@ class Queue:
         """Wait for topics, unless something changed during the attempt."""
         began = self._in_progress.pop(uid, None)
         self._unsubscribe(uid, queued)
-        if began is not None and self._changes.has_changed(topics, began):
+        if began is not None and self._changes.has_any(topics, began):
             self._wake(uid)
         if uid not in self._due:
             queued.topics = topics

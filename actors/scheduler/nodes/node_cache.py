@@ -15,11 +15,11 @@ import msgspec
 from actors.scheduler.affinity.filters import PodFilters, pod_filters
 from actors.scheduler.affinity.pod_index import PodIndex
 from actors.scheduler.affinity.scores import PodScores, is_scored
+from actors.scheduler.model.changes import Changes
 from actors.scheduler.model.image_locality import ImageSpread
 from actors.scheduler.model.turns import Turns
 from actors.scheduler.model.views import VERSIONS, NodeLoad, NodeView, PodView
 from actors.scheduler.nodes.node_memo import NodeMemos
-from actors.scheduler.nodes.node_table import NodeChanges
 from actors.scheduler.nodes.scoring import Preferences, node_preference
 from protocols.kube.taints import UNSCHEDULABLE_TAINT, tolerated, untolerated
 from protocols.scheduling import node_fit
@@ -104,7 +104,8 @@ class Cache(msgspec.Struct):
     """These pods by their labels, and their rules about other pods."""
     images: ImageSpread = msgspec.field(default_factory=ImageSpread)
     memos: NodeMemos = msgspec.field(default_factory=NodeMemos)
-    changes: NodeChanges = msgspec.field(default_factory=NodeChanges)
+    changes: Changes = msgspec.field(default_factory=Changes)
+    """Nodes that changed, or had pods placed or removed."""
     soft_tainted: int = 0
     """Nodes with PreferNoSchedule taints."""
 

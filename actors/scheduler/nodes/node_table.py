@@ -4,54 +4,23 @@ After a pod was placed, only the nodes that changed since are filtered, searched
 the table. A table serves pods that ask the same of nodes and devices and prefer no node; others look at all nodes.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 
 from actors.scheduler.model.claim_demand import Fit
 from protocols.bounded import BoundedMap
 
-MAX_TABLES, MAX_CHANGES = 64, 100_000
+MAX_TABLES = 64
 Revision = tuple[int, int]
 """Revision of the devices' catalog, and number of changes of classes."""
 FIT_WEIGHT = 1_000_000
 """Devices that the claims list first count more than any score of nodes."""
 
 
-class NodeChanges:
-    """Names of changed nodes by the position of their last change; MAX_CHANGES names at most."""
-
-    def __init__(self) -> None:
-        self.position = 0
-        self._latest: dict[str, int] = {}
-        """In the order of the last change."""
-        self._known_from = 0
-
-    def mark(self, node: str) -> None:
-        self.position += 1
-        self._latest.pop(node, None)
-        self._latest[node] = self.position
-        if len(self._latest) > MAX_CHANGES:
-            self._latest.clear()
-            self._known_from = self.position
-
-    def is_known(self, position: int) -> bool:
-        """Return True if every change after the position is known."""
-        return position >= self._known_from
-
-    def since(self, position: int) -> Iterator[str]:
-        """Yield the nodes that changed after a position, the latest first."""
-        for node, changed in reversed(self._latest.items()):
-            if changed <= position:
-                return
-            yield node
-
-
 class NodeTable(msgspec.Struct):
     """Scores and device fits of the nodes for one kind of pods; nodes that do not fit are absent."""
 
     position: int
-    """Position in NodeChanges up to which the table is right."""
+    """Position in Cache.changes up to which the table is right."""
     revision: Revision
     """Revision of devices and classes before the nodes were searched."""
     scores: dict[str, int] = msgspec.field(default_factory=dict)

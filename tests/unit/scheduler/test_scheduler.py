@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.scheduler.model import queue as queue_module
+from actors.scheduler.model import changes
 from actors.scheduler.model.errors import ObjectUnreadable
 from actors.scheduler.model.queue import ANY_ROOM, EARLY_S, Queue
 from actors.scheduler.model.views import PodView, needs_scheduling, node_view, pod_view
@@ -268,7 +268,7 @@ def test_a_change_during_the_try_that_cannot_help_counts_for_nothing() -> None:
 
 
 def test_changes_of_more_topics_than_are_remembered_all_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_module, "MAX_TOPICS", 2)
+    monkeypatch.setattr(changes, "MAX_CHANGES", 2)
     queue = Queue()
     queue.add("a")
     assert queue.start("a")

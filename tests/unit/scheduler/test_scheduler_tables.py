@@ -12,11 +12,12 @@ from actors.scheduler.claims import device_fit
 from actors.scheduler.claims.device_fit import NOT_ALLOCATABLE, DeviceFit
 from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.cycles.scheduling_cycle import SchedulingCycle
+from actors.scheduler.model.changes import MAX_CHANGES, Changes
 from actors.scheduler.model.claim_demand import Demand, Fit
 from actors.scheduler.model.turns import PAUSE_S, ExclusiveTurns, Pacer
 from actors.scheduler.model.views import NodeView, node_view
 from actors.scheduler.nodes.node_cache import reasons
-from actors.scheduler.nodes.node_table import FIT_WEIGHT, MAX_CHANGES, NodeChanges, NodeTable, NodeTables
+from actors.scheduler.nodes.node_table import FIT_WEIGHT, NodeTable, NodeTables
 from actors.scheduler.nodes.scoring import NodeScorer
 from protocols.dra.allocator.claims import claim_of
 from protocols.kinds.table import DEVICECLASSES, NODES, PODS, RESOURCECLAIMS
@@ -196,7 +197,7 @@ def test_verified_fits_follow_the_pools_that_a_node_reaches() -> None:
 
 
 def test_changes_are_known_from_a_position_on_and_bounded() -> None:
-    changes = NodeChanges()
+    changes = Changes()
     for name in ("a", "b", "a"):
         changes.mark(name)
     assert list(changes.since(0)) == ["a", "b"]
