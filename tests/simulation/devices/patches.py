@@ -17,7 +17,7 @@ from protocols.kinds.table import (
     RESOURCESLICEPATCHES,
 )
 from protocols.kube.meta import Object, condition, meta, name_of, terminating, uid_of
-from protocols.kube.taints import Taint, seconds_tolerated, untolerated
+from protocols.kube.taints import Taint, seconds_tolerated
 from protocols.kube.times import time_or
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
@@ -36,7 +36,7 @@ MOST = 8
 """Pods at a time."""
 DELETED = 0.35
 """Share of the steps on what is there that delete it; others change a patch."""
-SHOWN_S = 15.0
+SHOWN_S = 10.0
 """Whoever decides may have seen nothing newer than this."""
 CLOCKS_S = 5.5
 """Clocks of two processes differ by as much, with the second to which a taint's time is cut."""
@@ -203,7 +203,16 @@ def _taints(seen: Seen) -> list[Taint]:
 
 
 def _fits(seen: Seen, tolerations: Sequence[Mapping[str, Any]]) -> bool:
-    return seen.colour == "red" and untolerated(_taints(seen), tolerations) is None
+    return seen.colour == "red" and all(_is_borne(taint, tolerations) for taint in seen.taints)
+
+
+def _is_borne(taint: Object, tolerations: Sequence[Mapping[str, Any]]) -> bool:
+    """Return True if a toleration covers the taint; all of them have the operator Exists."""
+    return any({**taint, **_named(each)}.items() == taint.items() for each in tolerations)
+
+
+def _named(toleration: Mapping[str, Any]) -> Object:
+    return {field: toleration[field] for field in ("key", "effect") if field in toleration}
 
 
 def _tolerations(claim: Object) -> list[Object]:

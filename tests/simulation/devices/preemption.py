@@ -93,13 +93,15 @@ def _nomination(pod: Object) -> str:
 
 
 class Nominated:
-    """Which pods were nominated to a node, and when they were seen so last."""
+    """Which pods that may preempt were nominated to a node, and when they were seen so last."""
 
     def __init__(self) -> None:
         self._pods: dict[tuple[str, str], tuple[int, float]] = {}
         """By node and name: priority, and until when; infinity while it still is."""
 
     def take(self, each: Written) -> None:
+        if each.last["spec"].get("preemptionPolicy") == "Never":
+            return
         before, after = (_nomination(obj or {}) for obj in (each.before, each.obj))
         if before and before != after:
             self._pods[before, each.name] = _priority(each.last), each.at

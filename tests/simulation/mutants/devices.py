@@ -28,14 +28,6 @@ DEVICES = (
         profile="devices",
     ),
     Mutant(
-        "verdict-kept",
-        "protocols/dra/tracker/tracker.py",
-        old="            origins.append(at if same and old.driver == new.driver else -1)\n",
-        new="            origins.append(at if old.driver == new.driver else -1)\n",
-        mistake="A selector is not evaluated again for a device that was published with other attributes.",
-        profile="devices",
-    ),
-    Mutant(
         "taint-scheduled",
         "protocols/kube/taints.py",
         old="HARD = (NO_SCHEDULE, NO_EXECUTE)\n",
@@ -100,14 +92,6 @@ DEVICES = (
         profile="devices",
     ),
     Mutant(
-        "claim-conflict",
-        "actors/scheduler/claims/claim_writer.py",
-        old="        lost = [claim for claim in claims if self._has_conflict(claim)]\n",
-        new="        lost: list[views.ResourceClaim] = []\n",
-        mistake="A pod is bound although an earlier claim holds one of its devices.",
-        profile="devices",
-    ),
-    Mutant(
         "claim-full",
         "protocols/kinds/dra/allocation.py",
         old="    causes = causes_of(_CONSUMERS, path, consumers or [])\n",
@@ -116,11 +100,11 @@ DEVICES = (
         profile="devices",
     ),
     Mutant(
-        "victim-equal",
-        "actors/scheduler/preemption/planner.py",
-        old="        return placed is not None and placed[1].priority < self._view.priority\n",
-        new="        return placed is not None and placed[1].priority <= self._view.priority\n",
-        mistake="Pods of the same priority are preempted for their devices.",
+        "victim-spared",
+        "actors/scheduler/preemption/preemptor.py",
+        old="        if not failed.view.preempts:\n",
+        new="        if failed.view.preempts is None:\n",
+        mistake="A pod of a class that must not preempt does so.",
         profile="devices",
     ),
     Mutant(
