@@ -146,7 +146,8 @@ class Following(Generic[V]):
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._waiters.add(waiter)
         try:
-            await asyncio.wait_for(waiter, timeout)
+            async with asyncio.timeout(timeout):
+                await waiter
         except TimeoutError:
             raise Unavailable(f"{self.owner} did not sync stream {self.stream} within {timeout:g} s") from None
         finally:

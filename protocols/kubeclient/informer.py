@@ -89,7 +89,8 @@ class Informer:
 
     async def wait_synced(self, timeout: float) -> None:
         """Raises TimeoutError."""
-        await asyncio.wait_for(self._first.wait(), timeout)
+        async with asyncio.timeout(timeout):
+            await self._first.wait()
 
     async def wait_known(self) -> None:
         """Wait until synced, or known not to be served: nothing to wait for."""

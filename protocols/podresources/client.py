@@ -43,7 +43,8 @@ class PodResources:
     async def connect(self) -> None:
         """Wait for a connection. Raises NotAnswering if the first attempt fails, or none succeeds in time."""
         try:
-            await asyncio.wait_for(self._connected(), self._timeout)
+            async with asyncio.timeout(self._timeout):
+                await self._connected()
         except TimeoutError:
             raise NotAnswering(f"no answer in {self._timeout:g} s") from None
 

@@ -36,8 +36,8 @@ CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
 
 def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
     """Return a channel to a unix socket; `more` options override CLIENT_OPTIONS. The first call connects."""
-    options = {**dict(CLIENT_OPTIONS), **dict(more)}  # of two with one name gRPC takes the first
-    return grpc.aio.insecure_channel(f"unix:{path}", options=tuple(options.items()))
+    # Of two with one name gRPC takes the first.
+    return grpc.aio.insecure_channel(f"unix:{path}", options=(*more, *CLIENT_OPTIONS))
 
 
 def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:

@@ -57,7 +57,8 @@ def becomes(plane: Plane, target: str, state: str, *flags: str) -> dict[str, Any
 
 
 def timeless(found: dict[str, Any]) -> str:
-    """Return a diagnosis without what grows with the time at which it is made."""
+    """Return a diagnosis without what grows with its time, and without advice for a plane that runs."""
+    found["advice"] = []
     return re.sub(r"\(?[\d.]+ (s|ms|min)\b[^,;]*?( ago)?\)?", "T", json.dumps(found))
 
 

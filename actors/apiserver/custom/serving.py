@@ -69,11 +69,8 @@ class Serving:
     async def filled(self, row: Served) -> None:
         """Wait up to FILL_SECONDS for the objects of a newly served resource."""
         replica = self._catalog.replicas.get(row.store)
-        if replica is not None and not replica.filled:
-            try:
-                await asyncio.wait_for(replica.wait_filled(), FILL_SECONDS)
-            except TimeoutError:
-                replica.check_filled()
+        if replica is not None:
+            await replica.filled_soon(FILL_SECONDS)
 
 
 def _read(stored: Stored, held: _Made | None) -> _Made:

@@ -181,11 +181,12 @@ class Replica:
     async def wait_filled(self) -> None:
         await self._first_fill.wait()
 
-    async def filled_soon(self) -> None:
-        """Wait at most FILL_SECONDS for the first snapshot. Raises TooManyRequests without it."""
+    async def filled_soon(self, seconds: float | None = None) -> None:
+        """Wait at most so long, or FILL_SECONDS, for the first snapshot. Raises TooManyRequests without it."""
         if not self.filled:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._first_fill.wait(), FILL_SECONDS)
+                async with asyncio.timeout(FILL_SECONDS if seconds is None else seconds):
+                    await self._first_fill.wait()
             self.check_filled()
 
     async def wait_for(self, rv: int, timeout: float = PROGRESS_TIMEOUT) -> None:

@@ -166,7 +166,8 @@ class Plugin:
         """Wait for the socket and get the options. Raises PluginUnreachable within the dial deadline."""
         self._check_path()
         try:
-            await asyncio.wait_for(self._channel.channel_ready(), self.endpoint.limits.dial)
+            async with asyncio.timeout(self.endpoint.limits.dial):
+                await self._channel.channel_ready()
         except TimeoutError:
             raise PluginUnreachable(f"failed to dial device plugin: no answer at {self.endpoint.socket}") from None
         with self._recorded(GET_OPTIONS, Purpose(if_failed="registration rejected"), self.endpoint.limits.dial) as call:

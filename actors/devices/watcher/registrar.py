@@ -130,7 +130,8 @@ class Registrar:
 async def dial(socket: Path, channel: grpc.aio.Channel, seconds: float) -> None:
     """Wait until the plugin speaks HTTP/2. Raises PluginSilent."""
     try:
-        await asyncio.wait_for(channel.channel_ready(), seconds)
+        async with asyncio.timeout(seconds):
+            await channel.channel_ready()
     except TimeoutError:
         raise PluginSilent(f"failed to dial socket {socket}: no answer") from None
 

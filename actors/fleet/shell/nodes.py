@@ -82,7 +82,8 @@ class FleetNodes:
     async def wait_ready(self, seconds: float) -> bool:
         """Return True once all nodes are registered, False if they are not after so many seconds."""
         try:
-            await asyncio.wait_for(self.ready.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self.ready.wait()
         except TimeoutError:
             return False
         return True

@@ -139,7 +139,8 @@ async def _receive(connection: socket.socket) -> _Holding:
     loop = asyncio.get_running_loop()
     data = b""
     with suppress(OSError, TimeoutError):
-        data = await asyncio.wait_for(loop.sock_recv(connection, _PACKET), DEADLINE_S)
+        async with asyncio.timeout(DEADLINE_S):
+            data = await loop.sock_recv(connection, _PACKET)
     try:
         return msgspec.json.decode(data, type=_Holding)
     except msgspec.DecodeError:

@@ -187,7 +187,8 @@ class ProcessBackend:
         finally:
             theirs.close()
         try:
-            await asyncio.wait_for(process.startup, START_DEADLINE_S)
+            async with asyncio.timeout(START_DEADLINE_S):
+                await process.startup
         except TimeoutError:
             self.kill(container)
             self._lifecycle.start_failed(container, time.time_ns(), "the container's shim did not answer")

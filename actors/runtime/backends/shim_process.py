@@ -120,11 +120,13 @@ class ShimProcess:
     async def call(self, op: str, descriptors: tuple[int, ...] = (), number: int = 0, **fields: object) -> str:
         """Send a request and wait for the reply; return the error text, empty on success."""
         number = number or next(self._numbers)
-        reply = self._replies[number] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._replies[number] = reply
         try:
             if not self.shim.send(op, descriptors, id=number, **fields):
                 return _ENDING
-            return await asyncio.wait_for(reply, REPLY_DEADLINE_S)
+            async with asyncio.timeout(REPLY_DEADLINE_S):
+                return await reply
         except TimeoutError:
             return "the container's shim does not answer"
         finally:
@@ -136,7 +138,8 @@ class ShimProcess:
         try:
             async with self.start_exec(command, capture.ends) as ended:
                 capture.close_child_ends()
-                code = await asyncio.wait_for(ended, timeout or None)
+                async with asyncio.timeout(timeout or None):
+                    code = await ended
                 return ExecResult(*capture.take(), exit_code=code)
         except TimeoutError:
             raise ExecTimedOut(f"timeout {timeout:g}s exceeded by command {command[0]!r}") from None

@@ -101,7 +101,8 @@ class RevisionWaiters:
         self.any.set()
         self._on_wait()
         try:
-            await asyncio.wait_for(future, timeout)
+            async with asyncio.timeout(timeout):
+                await future
         except TimeoutError:
             return False
         finally:

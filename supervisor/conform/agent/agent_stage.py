@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
-from protocols.process.tasks import Tasks
+from protocols.process.tasks import Tasks, restarted
 from protocols.wire.pod_resources import LIST_AND_WATCH
 from supervisor.base.errors import UsageError
 from supervisor.conform.agent.resources_server import ResourcesServer, ServedCall
@@ -41,7 +41,7 @@ class AgentStage(Running):
     async def start_program(self) -> None:
         await super().start_program()
         if self.shows_with:
-            self._tasks.start(self._ask(), "asks the agent")
+            self._tasks.start(restarted(self._ask, "asks the agent"), "asks the agent")
 
     async def _ask(self) -> None:
         """Run --shows again and again: exporters call the kubelet only when somebody asks them."""

@@ -80,7 +80,8 @@ class Supervisors:
             self._unsettled_at = self._unsettled_at or now
         busy = self._unsettled_at and now - self._unsettled_at < UNSETTLED_MOST_S
         try:
-            await asyncio.wait_for(self._wake.wait(), UNSETTLED_S if busy else STATUS_S)
+            async with asyncio.timeout(UNSETTLED_S if busy else STATUS_S):
+                await self._wake.wait()
         except TimeoutError:
             return
 

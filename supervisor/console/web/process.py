@@ -51,7 +51,8 @@ class ConsoleProcess:
         assert self._process.stdout is not None
         out = self._process.stdout
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-            await asyncio.wait_for(out.readuntil(READY), START_S)
+            async with asyncio.timeout(START_S):
+                await out.readuntil(READY)
             while True:
                 kind, size = await out.readexactly(1), int.from_bytes(await out.readexactly(4), "big")
                 if size > MAX_PACKET:
@@ -78,7 +79,8 @@ class ConsoleProcess:
             await self._meta({"type": "quit"})
         drain = awaited(_drain(process))
         try:
-            await asyncio.wait_for(process.wait(), END_S)
+            async with asyncio.timeout(END_S):
+                await process.wait()
         except TimeoutError:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()

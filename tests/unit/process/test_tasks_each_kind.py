@@ -43,8 +43,10 @@ from protocols.http2.server_session import Request
 from protocols.lifecycle.pods.types import PodSpec
 from protocols.process.tasks import FAILURES, Tasks, cancel, shared
 from protocols.serving.listener import Listener, Slot
+from supervisor.conform.agent.agent_stage import AgentStage
 from supervisor.conform.dra.driver_kubelet import DriverKubelet
 from supervisor.conform.manifest.pod_program import PodProgram
+from supervisor.conform.program_stage import Running
 from supervisor.console.web import server as console
 from supervisor.report import http
 from tests.support.breaks import Breaks
@@ -110,6 +112,17 @@ async def pod_is_read_again(patch: Patch) -> None:
     await program.start()
     await restarts(reads)
     await program.kill()
+
+
+@kind("asks the agent")
+async def agent_is_asked_again(patch: Patch) -> None:
+    breaks = Breaks("")
+    patch.setattr("supervisor.conform.agent.agent_stage.output_of", breaks)
+    patch.setattr(Running, "start_program", AsyncMock())
+    stage = made(AgentStage, shows_with="x", launcher=Mock(), timeout=1.0, _tasks=Tasks())
+    await stage.start_program()
+    await restarts(breaks)
+    await stage._tasks.close()
 
 
 # podworker
@@ -328,9 +341,8 @@ async def write_that_waits_for_its_charge_gets_the_error(patch: Patch) -> None:
 
 @kind("node lease")
 async def leases_of_other_nodes_are_checked(patch: Patch) -> None:
-    controller = made(
-        NodeController, nodes={"n1": {"metadata": {}}}, _options=Mock(), _log=Mock(), _client=Mock(patch=Breaks())
-    )
+    nodes, client = {"n1": {"metadata": {}}}, Mock(patch=Breaks())
+    controller = made(NodeController, nodes=nodes, _options=Mock(), _log=Mock(), _client=client, _api_failed=False)
     patch.setattr("actors.controllers.nodes.controller.unknown_patch", lambda node: {"status": {}})
     await controller._report_lost("n1")
 
@@ -339,7 +351,7 @@ async def leases_of_other_nodes_are_checked(patch: Patch) -> None:
 async def pods_are_collected_later(patch: Patch) -> None:
     collector = made(PodGarbageCollector, _client=Mock(delete=Breaks()))
     pod = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
-    assert not await collector._remove(pod, report=False)
+    assert not await collector._remove(pod, None, "it ends")
 
 
 @kind("health status")

@@ -79,7 +79,8 @@ class QuotaAdmission:
             task = contextvars.Context().run(self._tasks.start, work, "quota", target.namespace)
             self._workers[target.namespace] = task
         try:
-            await asyncio.wait_for(waiter.done, SECONDS)
+            async with asyncio.timeout(SECONDS):
+                await waiter.done
         except TimeoutError:
             raise InternalError("resource quota evaluation timed out") from None
         except QuotaExceeded as fault:

@@ -143,7 +143,7 @@ class Plane:
 
     def _reason(self, found: Coroutine[None, None, str]) -> str:
         try:
-            return self._asking.submit(asyncio.run, asyncio.wait_for(found, WHY_S)).result()
+            return self._asking.submit(asyncio.run, asyncio.wait_for(found, WHY_S)).result()  # noqa: TID251  # nothing cancels it
         except (NodeplaneError, OSError, TimeoutError):  # a broken plane must not hide what did not happen
             return ""
 
