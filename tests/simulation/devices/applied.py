@@ -36,6 +36,8 @@ class Applied:
     def __init__(self) -> None:
         self.answers: dict[int, list[Answer]] = {}
         """By the revision that was answered."""
+        self._forced: list[Answer] = []
+        """All that were sent: one without an answer may be what a later one without force finds done."""
 
     def users(self, options: ClientOptions) -> dict[str, Main]:
         appliers = {name: user(options, partial(self._apply, name), PAUSE_S) for name in APPLIERS}
@@ -46,9 +48,12 @@ class Applied:
         name, forced = f"o{chance.randrange(OBJECTS)}", chance.random() < FORCED
         config = {key: f"v{chance.randrange(VALUES)}" for key in chance.sample(KEYS, chance.randint(0, 3))}
         body = {**CONFIGMAPS.type_meta, "metadata": {"name": name, "namespace": self.name}, "data": config}
+        sent = Answer(manager, name, config, forced)
+        if forced:
+            self._forced.append(sent)
         answer = await client.apply(CONFIGMAPS, body, manager, force=forced)
         revision = int(version_of(answer))
-        self.answers.setdefault(revision, []).append(Answer(manager, name, config, forced))
+        self.answers.setdefault(revision, []).append(sent)
 
     async def _edit(self, client: ApiClient, chance: random.Random) -> None:
         name = f"o{chance.randrange(OBJECTS)}"
@@ -69,7 +74,8 @@ class Applied:
             if each.obj is not None:
                 yield from _owned(each, each.obj)
             for answer in self.answers.pop(each.revision, ()):
-                yield from _acknowledged(each, answer)
+                may_take = answer._replace(forced=True) in self._forced
+                yield from _acknowledged(each, answer._replace(forced=may_take))
         for revision, answers in self.answers.items():
             yield Broken("an apply that was answered is there", f"{revision}: {answers}")
 
