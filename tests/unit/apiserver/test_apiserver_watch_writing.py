@@ -96,7 +96,7 @@ def test_events_of_one_turn_leave_in_one_write_that_all_share() -> None:
 def test_channel_of_many_watches_gathers_events_after_a_write(
     watches: int, gathers: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channel.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     lab = Lab()
     wires = [Wire(lab.open()) for _ in range(watches)]
     lab.put("a")

@@ -341,7 +341,8 @@ async def write_that_waits_for_its_charge_gets_the_error(patch: Patch) -> None:
 
 @kind("node lease")
 async def leases_of_other_nodes_are_checked(patch: Patch) -> None:
-    nodes, client = {"n1": {"metadata": {}}}, Mock(patch=Breaks())
+    nodes: Any = {"n1": {"metadata": {}}}
+    client = Mock(patch=Breaks())
     controller = made(NodeController, nodes=nodes, _options=Mock(), _log=Mock(), _client=client, _api_failed=False)
     patch.setattr("actors.controllers.nodes.controller.unknown_patch", lambda node: {"status": {}})
     await controller._report_lost("n1")
