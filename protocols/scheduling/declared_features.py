@@ -3,7 +3,7 @@
 from protocols.kinds import views
 
 RESTART_ALL = "RestartAllContainersOnContainerExits"
-"""Of upstream's features in `status.declaredFeatures`, the one that a new pod may need."""
+"""The one of upstream's features in `status.declaredFeatures` that a new pod may need."""
 
 
 def needed_features(spec: views.PodSpec) -> tuple[str, ...]:
