@@ -8,12 +8,13 @@ import asyncio
 import random
 from collections.abc import Sequence
 
-from protocols.kinds.table import RESOURCESLICES
+from protocols.kinds.table import DEVICECLASSES, RESOURCESLICES
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
 from tests.simulation.model import Main
+from tests.simulation.workloads.flow import created
 from tests.simulation.world.process import Process
 
 PAUSE_S, RETRY_S = 4.0, 0.3
@@ -30,6 +31,12 @@ Pool = tuple[str, int]
 
 def driver_name(flow: str) -> str:
     return f"{flow}.example.com"
+
+
+async def make_class(client: ApiClient, flow: str) -> None:
+    """Make the device class of a flow, named as the flow: all devices of its driver."""
+    selectors = [{"cel": {"expression": f'device.driver == "{driver_name(flow)}"'}}]
+    await created(client, DEVICECLASSES, {"spec": {"selectors": selectors}}, flow)
 
 
 class Driver:

@@ -10,7 +10,6 @@ from typing import Any
 from protocols.dra.pods import allocation_of, device_of, results_of, used_claims
 from protocols.dra.types import Device, Slice
 from protocols.kinds.table import (
-    DEVICECLASSES,
     DEVICETAINTRULES,
     PODS,
     RESOURCECLAIMTEMPLATES,
@@ -21,7 +20,7 @@ from protocols.kube.taints import Taint, seconds_tolerated
 from protocols.kube.times import time_or
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
-from tests.simulation.devices.driver import COLOURS, DEVICES, FLAWS, driver_name
+from tests.simulation.devices.driver import COLOURS, DEVICES, FLAWS, driver_name, make_class
 from tests.simulation.devices.ledger import Ledger, runs
 from tests.simulation.devices.merged import COLOUR, Seen, is_red, merged, pool_of
 from tests.simulation.model import Broken, Main
@@ -89,13 +88,11 @@ class Patches:
 
     async def _prepare(self, client: ApiClient) -> None:
         await make_namespace(client, self.name)
-        driver = driver_name(self.name)
-        selectors = [{"cel": {"expression": f'device.driver == "{driver}"'}}]
-        await created(client, DEVICECLASSES, {"spec": {"selectors": selectors}}, self.name)
+        await make_class(client, self.name)
         for kind, tolerations in KINDS.items():
             exactly = {
                 "deviceClassName": self.name,
-                "selectors": [{"cel": {"expression": is_red(driver)}}],
+                "selectors": [{"cel": {"expression": is_red(driver_name(self.name))}}],
                 "tolerations": tolerations,
             }
             spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}

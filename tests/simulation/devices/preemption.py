@@ -4,12 +4,12 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from protocols.kinds.table import DEVICECLASSES, PODS, PRIORITYCLASSES, RESOURCECLAIMTEMPLATES
+from protocols.kinds.table import PODS, PRIORITYCLASSES, RESOURCECLAIMTEMPLATES
 from protocols.kube.meta import Object, condition, name_of, terminating, uid_of
 from protocols.kube.pods import node_of
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
-from tests.simulation.devices.driver import driver_name
+from tests.simulation.devices.driver import make_class
 from tests.simulation.devices.ledger import Ledger, runs
 from tests.simulation.model import Broken, Main
 from tests.simulation.workloads.flow import Written, created, listed, make_namespace, template, user
@@ -48,8 +48,7 @@ class Preemption:
 
     async def _prepare(self, client: ApiClient) -> None:
         await make_namespace(client, self.name)
-        selectors = [{"cel": {"expression": f'device.driver == "{driver_name(self.name)}"'}}]
-        await created(client, DEVICECLASSES, {"spec": {"selectors": selectors}}, self.name)
+        await make_class(client, self.name)
         exactly = {"deviceClassName": self.name, "count": 2}
         spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
         await created(client, RESOURCECLAIMTEMPLATES, {"spec": {"spec": spec}}, "devices", self.name)

@@ -8,11 +8,11 @@ from protocols.dra.pods import allocation_of, consumers, device_of, results_of, 
 from protocols.kinds.check.table import Struct
 from protocols.kinds.check.table import each as each_row
 from protocols.kinds.dra import allocation
-from protocols.kinds.table import DEVICECLASSES, PODS, RESOURCECLAIMS
+from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.meta import Object, name_of, terminating, uid_of
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
-from tests.simulation.devices.driver import DEVICES, driver_name
+from tests.simulation.devices.driver import DEVICES, make_class
 from tests.simulation.devices.ledger import Ledger, runs
 from tests.simulation.model import Broken, Main
 from tests.simulation.workloads.flow import Written, created, listed, make_namespace, template, user
@@ -47,8 +47,7 @@ class Shared:
 
     async def _step(self, client: ApiClient, chance: random.Random) -> None:
         await make_namespace(client, self.name)
-        selectors = [{"cel": {"expression": f'device.driver == "{driver_name(self.name)}"'}}]
-        await created(client, DEVICECLASSES, {"spec": {"selectors": selectors}}, self.name)
+        await make_class(client, self.name)
         name = f"claim-{chance.randrange(CLAIMS)}"
         exactly = {"deviceClassName": self.name, "count": chance.choice((1, 1, 2))}
         spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
