@@ -124,7 +124,8 @@ class ApiServer:
         self._nodes = NodeClient(self._node_client_options())
         self._policies = self._policy_admission()
         self._admission = self._made_admission()
-        backends = Backends(self._lookups.stored, context.settings.advertise_address)
+        slices = self._lookups.all_of("endpointslices")
+        backends = Backends(self._lookups.stored, slices, context.settings.advertise_address)
         self._connecting = Connecting(reader, self._nodes, self._lookups.stored, self._admission, backends)
         self._serving = Serving(self._catalog, reader.fresh if self._efficient else None)
         self._definition_controller = self._build_definition_controller()
@@ -293,14 +294,13 @@ class ApiServer:
 
     def _policy_admission(self) -> PolicyAdmission:
         table, replicas = self._catalog.table, self.replicas
-        slices = replicas["endpointslices.discovery.k8s.io"].objects
         options = PolicyOptions(
             authorizer=self._authenticator.authorizer,
             namespace=partial(self._lookups.newest, "namespaces", ""),
             find=table.of_kind,
             below=lambda row, prefix: replicas[row.store].objects.below(prefix),
             service=self._lookups.of("services"),
-            slices=lambda namespace: (stored.obj for stored in slices.below(f"{namespace}/")),
+            slices=self._lookups.all_of("endpointslices"),
         )
         return PolicyAdmission(PolicyIndex(replicas, table), options)
 

@@ -3,15 +3,19 @@
 import contextlib
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
+from protocols.kube.meta import SERVICE_NAME_LABEL, SLICE_MANAGER, SLICE_MANAGER_LABEL
 from tests.support.apiserver_plane import Plane
+from tests.support.waiting import until_async
 
 NS = "/api/v1/namespaces/default"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 PATCH = {"Content-Type": "application/merge-patch+json"}
 FORWARDED = ("X-Kept", "Authorization", "Cookie", "X-Remote-User")
 
@@ -75,6 +79,28 @@ async def test_pod_proxy_passes_method_path_query_and_body_without_credentials(p
             assert (answer.status, answer.headers["Location"]) == (301, f"{NS}/pods/proxy/proxy/?x=1")
         async with session.post(f"{NS}/pods/proxy/proxy") as answer:
             assert (await answer.json())[1] == "/"
+
+
+async def test_service_proxy_leads_to_a_pod_of_its_endpoint_slices(plane: Plane) -> None:
+    async with backend() as port, plane.client() as session:
+        await put_pod(session, "behind", "127.0.0.1", port)
+        await put(session, "services", "sliced", kind="Service", spec={"ports": [{"name": "web", "port": 80}]})
+        labels = {SERVICE_NAME_LABEL: "sliced", SLICE_MANAGER_LABEL: SLICE_MANAGER}
+        endpoint_slice = {
+            "metadata": {"name": "sliced", "labels": labels},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["127.0.0.1"], "targetRef": {"kind": "Pod", "name": "behind"}}],
+            "ports": [{"name": "web", "port": port}],
+        }
+        async with session.post(SLICES, json=endpoint_slice) as answer:
+            assert answer.status == 201, await answer.text()
+
+        async def seen(name: str) -> Any:
+            async with session.get(f"{NS}/services/{name}/proxy/a") as answer:
+                return answer.status == 203 and await answer.json()
+
+        for name in ("sliced:web", "sliced:80"):
+            assert (await until_async(f"{name} leads to its pod", partial(seen, name)))[:2] == ["GET", "/a"]
 
 
 async def test_redirects_of_a_pod_stay_below_the_proxy_and_its_cookies_behind_it(plane: Plane) -> None:

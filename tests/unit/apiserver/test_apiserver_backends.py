@@ -11,7 +11,7 @@ from actors.apiserver.http.nodes.location import Location
 from actors.apiserver.http.nodes.proxy import moved
 from protocols.kinds.pods.pods import PODS
 from protocols.kinds.services.network import SERVICES
-from protocols.kube.meta import Object
+from protocols.kube.meta import SERVICE_NAME_LABEL, Object
 
 
 class Stored:
@@ -27,6 +27,10 @@ class Stored:
         found: Object | None = self.objects.get(f"{plural}_{name}")
         return found
 
+    def slices(self, namespace: str) -> list[Object]:
+        assert namespace == "ns"
+        return [obj for key, obj in self.objects.items() if key.startswith("endpointslices_")]
+
 
 def service(*ports: tuple[str, int]) -> Object:
     named = [{"name": name, "port": port} for name, port in ports]
@@ -38,12 +42,21 @@ def endpoints(*addresses: tuple[str, str], ports: tuple[tuple[str, int], ...] = 
     return {"subsets": [{"addresses": backed, "ports": [{"name": name, "port": port} for name, port in ports]}]}
 
 
+def endpoint_slice(ip: str, pod: str, service: str = "s", port: str = "web", **conditions: bool | None) -> Object:
+    target = {"targetRef": {"kind": "Pod", "name": pod}}
+    return {
+        "metadata": {"labels": {SERVICE_NAME_LABEL: service}},
+        "endpoints": [{"addresses": [ip], "conditions": conditions, **target}],
+        "ports": [{"name": port, "port": 8080}],
+    }
+
+
 def pod(ip: str, *more: str) -> Object:
     return {"metadata": {"name": "p"}, "status": {"podIP": ip, "podIPs": [{"ip": each} for each in (ip, *more)]}}
 
 
 async def found(stored: Stored, name: str, advertised: str = "10.0.0.1") -> Backend:
-    return await _found(Backends(stored, advertised), Target(SERVICES, "get", "ns", name, "proxy"))
+    return await _found(Backends(stored, stored.slices, advertised), Target(SERVICES, "get", "ns", name, "proxy"))
 
 
 async def _found(backends: Backends, target: Target) -> Backend:
@@ -60,6 +73,31 @@ async def test_service_leads_to_the_address_of_a_pod_by_port_name_or_number() ->
     assert await found(stored, "https:s:81") == Backend("https", "10.1.0.1", 9090)
     with pytest.raises(ServiceUnavailable, match='no endpoints available for service "s"'):
         await found(stored, "s")
+
+
+async def test_service_leads_to_a_ready_endpoint_of_its_slices_rather_than_to_endpoints() -> None:
+    stored = Stored(
+        services_s=service(("web", 80)),
+        endpoints_s=endpoints(("10.1.0.2", "old")),
+        endpointslices_a=endpoint_slice("10.1.0.3", "p", ready=False),
+        endpointslices_b=endpoint_slice("10.1.0.4", "p", service="other", ready=True),
+        endpointslices_c=endpoint_slice("10.1.0.5", "p", port="metrics", ready=True),
+        endpointslices_d=endpoint_slice("10.1.0.1", "p", ready=None),
+        pods_p=pod("10.1.0.1", "10.1.0.3", "10.1.0.4", "10.1.0.5"),
+        pods_old=pod("10.1.0.2"),
+    )
+    for _ in range(8):
+        assert await found(stored, "s:web") == Backend("http", "10.1.0.1", 8080)
+    del stored.objects["endpointslices_d"]
+    assert await found(stored, "s:80") == Backend("http", "10.1.0.2", 8080)
+
+
+async def test_address_of_a_slice_that_is_no_pods_is_not_reached() -> None:
+    """Who writes EndpointSlices must not choose where the API server connects."""
+    slices = {"endpointslices_a": endpoint_slice("10.9.9.9", "p"), "endpointslices_b": endpoint_slice("10.1.0.1", "q")}
+    stored = Stored(services_s=service(("web", 80)), pods_p=pod("10.1.0.1"), **slices)
+    with pytest.raises(ServiceUnavailable):
+        await found(stored, "s:web")
 
 
 @pytest.mark.parametrize("address", [("10.9.9.9", ""), ("10.9.9.9", "p"), ("10.1.0.1", "other")])
@@ -81,7 +119,8 @@ async def test_many_endpoints_without_pods_cost_few_reads() -> None:
 @pytest.mark.parametrize(("advertised", "allowed"), [("127.0.0.1", True), ("10.0.0.1", False)])
 async def test_loopback_is_a_pods_only_where_all_is_on_one_machine(advertised: str, allowed: bool) -> None:
     """A node of another machine reports the addresses of its pods."""
-    backends = Backends(Stored(pods_p=pod("127.0.0.1")), advertised)
+    stored = Stored(pods_p=pod("127.0.0.1"))
+    backends = Backends(stored, stored.slices, advertised)
     target = Target(PODS, "get", "ns", "p:8080", "proxy")
     if allowed:
         assert await _found(backends, target) == Backend("http", "127.0.0.1", 8080)

@@ -1,7 +1,8 @@
 """Find the pod that pods/NAME/proxy and services/NAME/proxy lead to.
 
-A name is NAME, NAME:PORT or SCHEME:NAME:PORT. As upstream, a service leads to an address of its Endpoints that is the
-address of a pod of its namespace: who writes Endpoints does not choose where the API server connects.
+A name is NAME, NAME:PORT or SCHEME:NAME:PORT. As upstream, a service leads to a ready endpoint of its EndpointSlices;
+without one, to an address of its Endpoints, which no controller mirrors here. Either must be the address of a pod of
+its namespace: who writes them does not choose where the API server connects.
 """
 
 import random
@@ -12,6 +13,7 @@ import msgspec
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.request.target import Target, not_found
+from actors.apiserver.reads.endpoints import Slices, ready_endpoints
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 
@@ -39,8 +41,8 @@ class Backend(msgspec.Struct, frozen=True):
 class Backends:
     """Pods may have loopback addresses if the API server's own `advertised` one is: all is on one machine."""
 
-    def __init__(self, stored: Stored, advertised: str) -> None:
-        self._stored, self._loopback = stored, ip_address(advertised).is_loopback
+    def __init__(self, stored: Stored, slices: Slices, advertised: str) -> None:
+        self._stored, self._slices, self._loopback = stored, slices, ip_address(advertised).is_loopback
 
     async def named(self, target: Target) -> Object:
         """Return the pod or service. Raises NotFound, BadRequest."""
@@ -75,8 +77,9 @@ class Backends:
     async def _endpoint(self, service: Object, port: str) -> tuple[str, int]:
         namespace, name = text(service, "metadata", "namespace"), text(service, "metadata", "name")
         wanted = _port_name(service, port)
-        endpoints = await self._stored("endpoints", namespace, name)
-        candidates = list(_candidates(endpoints or {}, wanted))
+        candidates = list(ready_endpoints(self._slices(namespace), name, wanted))
+        if not candidates:
+            candidates = list(_candidates(await self._stored("endpoints", namespace, name) or {}, wanted))
         first = random.randrange(len(candidates)) if candidates else 0
         for host, number, pod in (candidates[first:] + candidates[:first])[:MOST_TRIES]:
             stored = await self._stored("pods", namespace, pod)

@@ -9,14 +9,14 @@ import functools
 import random
 import ssl
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 
+from actors.apiserver.reads.endpoints import Slices, ready_endpoints
 from actors.apiserver.writes.admission.policies.webhook import Service, Webhook, WebhookFailed
-from protocols.kube.meta import SERVICE_NAME_LABEL, Object
-from protocols.kube.objects import at, items
+from protocols.kube.meta import Object
+from protocols.kube.objects import items, text
 from protocols.kube.request_uri import uri_host
 from protocols.process.tls import client_context
 
@@ -25,8 +25,6 @@ CONNECTIONS, PER_HOST = 64, 16
 """Open connections of a process: calls beyond them wait within their deadline."""
 CONTEXTS = 64
 
-Slices = Callable[[str], Iterable[Object]]
-"""Return the EndpointSlices of a namespace."""
 FindService = Callable[[str], Object | None]
 """Return a service by `namespace/name`."""
 
@@ -48,30 +46,12 @@ def destination_of(service: Service, stored: Object | None, slices: Iterable[Obj
     port = next((declared for declared in items(stored, "spec", "ports") if declared.get("port") == service.port), None)
     if port is None:
         raise WebhookFailed(f'service "{service.name}" has no port {service.port}')
-    targets = [
-        (address, number) for obj in slices for address, number in _endpoints(obj, service.name, port.get("name"))
-    ]
+    targets = list(ready_endpoints(slices, service.name, text(port, "name")))
     if not targets:
         raise WebhookFailed(f'no endpoints available for service "{service.name}"')
-    address, number = random.choice(targets)
+    address, number, _ = random.choice(targets)
     name, path = f"{service.name}.{service.namespace}.svc", service.path or "/"
     return Destination(f"https://{uri_host(address)}:{number}{path}", name, f"https://{name}:{service.port}{path}")
-
-
-def _endpoints(endpoints: Object, service: str, port: Any) -> Iterable[tuple[str, int]]:
-    if at(endpoints, "metadata", "labels", SERVICE_NAME_LABEL) != service:
-        return
-    numbers = [
-        declared.get("port") for declared in items(endpoints, "ports") if (declared.get("name") or "") == (port or "")
-    ]
-    number = numbers[0] if numbers else None
-    if not isinstance(number, int):
-        return
-    for endpoint in items(endpoints, "endpoints"):
-        if at(endpoint, "conditions", "ready") is False:
-            continue
-        for address in (endpoint.get("addresses") or ())[:1]:
-            yield str(address), number
 
 
 @functools.lru_cache(maxsize=CONTEXTS)
