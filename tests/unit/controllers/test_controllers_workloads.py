@@ -71,7 +71,9 @@ def test_deletion_order_follows_upstreams_ranks() -> None:
         running("cheap", cost=-5),
         running("crowded", node="full"),
         running("late", ready_since=NOW - 3),
-        running("restarted", restarts=3),
+        running("restarted", most_restarts=(3, 0), restarts=3),
+        running("two containers", most_restarts=(2, 4), restarts=6),
+        running("sidecar", most_restarts=(2, 3), restarts=9),
         running("young", created=NOW - 3),
         running("old"),
     ]
@@ -91,13 +93,20 @@ def test_trim_pod_retains_what_a_view_reads() -> None:
             "annotations": {"batch.kubernetes.io/job-completion-index": "4", "other": "x"},
             "ownerReferences": [{"kind": "Job", "name": "j", "uid": "ju", "controller": True}],
         },
-        "spec": daemon_pod(workload("d", "DaemonSet"), "n1", "h")["spec"],
+        "spec": {
+            **daemon_pod(workload("d", "DaemonSet"), "n1", "h")["spec"],
+            "initContainers": [{"name": "once"}, {"name": "side", "image": "x", "restartPolicy": "Always"}],
+        },
         "status": {
+            "initContainerStatuses": [{"name": "once", "restartCount": 9}, {"name": "side", "restartCount": 4}],
             "phase": "Failed", "conditions": [{"type": "Ready", "status": "False", "message": "long"}],
-            "containerStatuses": [{"name": "a", "restartCount": 2, "image": "x", "state": terminated}],
+            "containerStatuses": [
+                {"name": "a", "restartCount": 2, "image": "x", "state": terminated}, {"name": "b", "restartCount": 1}
+            ],
         },
     }  # fmt: skip
     small, whole = pod_view(trim_pod(pod)), pod_view(pod)
+    assert (small.restarts, small.most_restarts) == (16, (2, 4))
     assert msgspec.structs.replace(small, obj={}) == msgspec.structs.replace(whole, obj={})
     assert (small.target, small.index, small.tracked, small.exits) == ("n1", 4, True, (ContainerExit("a", 3),))
     assert "managedFields" not in trim_pod(pod)["metadata"]

@@ -18,6 +18,7 @@ from protocols.kube.meta import (
     namespace_of,
     uid_of,
 )
+from protocols.kube.objects import items
 from protocols.kube.pods import FINISHED, is_finished, node_of
 from protocols.kube.times import time_or
 
@@ -68,6 +69,9 @@ class PodView(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool = False
     ready_since: float = 0.0
     restarts: int = 0
+    """Restarts of all containers."""
+    most_restarts: tuple[int, int] = (0, 0)
+    """Restarts of the app container, and of the sidecar, that has most."""
     cost: int = 0
     index: int | None = None
     """Completion index of a job's pod."""
@@ -113,6 +117,7 @@ def pod_view(pod: Object) -> PodView:
         ready=ready.get("status") == "True",
         ready_since=time_or(ready.get("lastTransitionTime")),
         restarts=sum(int(container.get("restartCount") or 0) for container in containers),
+        most_restarts=_most_restarts(pod),
         cost=_integer(annotations_of(pod).get(DELETION_COST)) or 0,
         index=_integer(annotations_of(pod).get(COMPLETION_INDEX)),
         index_failures=max(0, _integer(annotations_of(pod).get(INDEX_FAILURES)) or 0),
@@ -176,16 +181,35 @@ def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[
     return max(ends, default=0.0) or next((at for text in others if (at := time_or(text))), 0.0)
 
 
+def _most_restarts(pod: Object) -> tuple[int, int]:
+    sidecars = {container.get("name") for container in _sidecars(pod)}
+    inits, apps = (items(pod, "status", name) for name in STATUSES)
+    return _most(apps), _most(status for status in inits if status.get("name") in sidecars)
+
+
+def _most(statuses: Iterable[Mapping[str, Any]]) -> int:
+    return max((int(status.get("restartCount") or 0) for status in statuses), default=0)
+
+
+def _sidecars(pod: Object) -> list[Object]:
+    return [each for each in items(pod, "spec", "initContainers") if each.get("restartPolicy") == "Always"]
+
+
 def trim_pod(pod: Object) -> Object:
     """Return the pod with only what `pod_view` reads."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     kept = fields_of(meta(pod), METADATA)
     if notes := fields_of(annotations_of(pod), NOTES):
         kept["annotations"] = notes
+    sidecars = [fields_of(container, ("name", "restartPolicy")) for container in _sidecars(pod)]
     return {
         **PODS.type_meta,
         "metadata": kept,
-        "spec": {"nodeName": spec.get("nodeName") or ""} | _affinity(pod),
+        "spec": {
+            "nodeName": spec.get("nodeName") or "",
+            **({"initContainers": sidecars} if sidecars else {}),
+            **_affinity(pod),
+        },
         "status": {
             "phase": status.get("phase") or "Pending",
             "conditions": [fields_of(shown, CONDITION) for shown in status.get("conditions") or ()],

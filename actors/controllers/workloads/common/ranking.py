@@ -1,8 +1,9 @@
 """The order in which surplus pods are deleted. Pure.
 
 First come pods that are not bound, then pending, unready and cheap ones, pods on a node with many of their kind, pods
-that became ready late or restarted often, young pods. Ages are compared by magnitude so that equally old pods are
-chosen by uid, which is random. Source: ActivePodsWithRanks in pkg/controller of Kubernetes 1.36.
+that became ready late, those with a container, then a sidecar, that restarted often, young pods. Ages are compared by
+magnitude so that equally old pods are chosen by uid, which is random. Source: ActivePodsWithRanks in pkg/controller of
+Kubernetes 1.36.
 """
 
 import math
@@ -29,7 +30,7 @@ def _rank(pod: PodView, crowd: int, now: float) -> tuple[object, ...]:
         pod.cost,
         -crowd,
         ready,
-        -pod.restarts,
+        *(-restarts for restarts in pod.most_restarts),
         _magnitude(pod.created, now),
         pod.uid,
     )
