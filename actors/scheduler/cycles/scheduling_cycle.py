@@ -23,7 +23,7 @@ from actors.scheduler.model.errors import (
 )
 from actors.scheduler.model.queue import ANY_ROOM, ROOM
 from actors.scheduler.model.views import NodeLoad, PodView, pod_view
-from actors.scheduler.nodes.node_cache import reasons
+from actors.scheduler.nodes.node_cache import node_reason, reasons
 from actors.scheduler.nodes.node_table import NodeTable
 from actors.scheduler.nodes.scoring import NodeScorer
 from actors.scheduler.preemption.planner import Verdict
@@ -96,6 +96,9 @@ class SchedulingCycle:
         return None
 
     async def _choose(self, pod: views.Pod, view: PodView, began: float) -> SchedulingDecision | None:
+        if await self._lost_node(pod, view):
+            self._give_up(view)
+            return None
         self._volumes.check(pod)
         backed = self.devices.backed(view)
         if backed:
@@ -138,8 +141,14 @@ class SchedulingCycle:
             await self._failed.no_node(pod, view, demand, backed, rejected, fits, began, why)
         return None
 
+    async def _lost_node(self, pod: views.Pod, view: PodView) -> bool:
+        """Return True if the pod is not bound and the node it is assumed on takes it no more."""
+        assumed = self.cache.assumed_node(view.uid)
+        rejected = bool(assumed) and node_reason(view, self.cache.nodes[assumed].view) != ""
+        return rejected and not await self._binder.is_bound(pod)
+
     def _give_up(self, view: PodView) -> None:
-        """End an assumption whose binding was not written: the pod's claims are no longer what it was assumed with."""
+        """End an assumption whose binding was not written: the node or the pod's claims are not as it was assumed."""
         self.cache.forget(view.uid)
         self._queue.changed(ROOM)
         self._queue.retry(view.uid, time.monotonic())
@@ -197,7 +206,7 @@ class SchedulingCycle:
     async def _feasible(
         self, view: PodView, backed: frozenset[str], filters: PodFilters | None
     ) -> tuple[dict[str, NodeLoad], Verdict]:  # fmt: skip
-        """Filter nodes. An assumed pod keeps its node: its binding may have been written without a response."""
+        """Filter nodes. An assumed pod keeps its node: its binding may be written, or be on its way."""
         assumed = self.cache.assumed_node(view.uid)
         if assumed:
             return {assumed: self.cache.nodes[assumed]}, {}

@@ -44,18 +44,25 @@ def reasons(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> l
     need not be on the node if it has none of them at all.
     """
     node = load.view
-    if pod.named_nodes is not None and node.name not in pod.named_nodes:
-        return [NOT_NAMED]
-    if node.not_ready and not tolerated(node.not_ready, pod.tolerations):
-        return [NOT_READY]
-    if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
-        return [UNSCHEDULABLE]
-    if node.taints and untolerated(node.taints, pod.tolerations):
-        return [UNTOLERATED]
-    if (pod.node_selector or pod.affinity_terms) and not _is_selected(pod, node):
-        return [NOT_SELECTED]
+    if why := node_reason(pod, node):
+        return [why]
     taken = [NO_PORTS] if pod.ports and load.ports.has_conflict(pod.ports) else []
     return taken or shortages(pod, load, backed) or _undeclared(pod, node)
+
+
+def node_reason(pod: PodView, node: NodeView) -> str:
+    """Return why the node is rejected whatever pods it has; empty if it is not."""
+    if pod.named_nodes is not None and node.name not in pod.named_nodes:
+        return NOT_NAMED
+    if node.not_ready and not tolerated(node.not_ready, pod.tolerations):
+        return NOT_READY
+    if node.unschedulable and not tolerated(UNSCHEDULABLE_TAINT, pod.tolerations):
+        return UNSCHEDULABLE
+    if node.taints and untolerated(node.taints, pod.tolerations):
+        return UNTOLERATED
+    if (pod.node_selector or pod.affinity_terms) and not _is_selected(pod, node):
+        return NOT_SELECTED
+    return ""
 
 
 def shortages(pod: PodView, load: NodeLoad, backed: frozenset[str] = NOTHING) -> list[str]:

@@ -24,11 +24,16 @@ class FakeBinder:
         self.faults: list[Exception] = []
         self.bound: list[tuple[str, str]] = []
         self.refused: list[tuple[str, str]] = []
+        self.written = False
+        """True if bindings without an answer were written."""
 
     async def bind(self, pod: dict[str, Any], node: str, claims: Iterable[str]) -> None:
         self.bound.append((name_of(pod), node))
         if self.faults:
             raise self.faults.pop(0)
+
+    async def is_bound(self, pod: dict[str, Any]) -> bool:
+        return self.written
 
     async def report_unschedulable(
         self, pod: dict[str, Any], why: str, reason: str = "", nominated: str | None = None
@@ -68,10 +73,10 @@ class World:
         return (load.view.allocatable["example.com/gpu"] - load.used.get("example.com/gpu", 0)) // 10**9
 
 
-def node(name: str) -> views.Node:
+def node(name: str, ready: str = "True") -> views.Node:
     status = {
         "allocatable": {"example.com/gpu": "4", "pods": "10"},
-        "conditions": [{"type": "Ready", "status": "True"}],
+        "conditions": [{"type": "Ready", "status": ready}],
     }
     return cast("views.Node", {"metadata": {"name": name}, "status": status})
 
@@ -94,6 +99,21 @@ async def test_lost_answer_keeps_the_promise_and_the_next_try_asks_for_the_same_
     await world.place("a")
     assert world.binder.bound == [("a", "n1"), ("a", "n1")]
     assert world.free() == 1
+
+
+@pytest.mark.parametrize(("written", "then"), [(False, "n2"), (True, "n1")])
+async def test_lost_answer_does_not_keep_the_promise_of_a_node_that_went_away(written: bool, then: str) -> None:
+    world = World()
+    world.binder.faults, world.binder.written = [ApiAway("gone")], written
+    world.scheduler.on_add(pod("a"))
+    await world.place("a")
+    world.scheduler._cache.node(node_view(node("n1", ready="Unknown")))
+    world.scheduler._cache.node(node_view(node("n2")))
+    await world.place("a")
+    await world.place("a")
+    assert world.binder.bound[0] == ("a", "n1")
+    assert world.binder.bound[1] == ("a", then)
+    assert world.free() == (1 if written else 4)
 
 
 @pytest.mark.parametrize(("code", "free"), [(409, 1), (404, 4), (403, 4), (500, 4)])
