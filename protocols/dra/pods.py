@@ -14,6 +14,8 @@ CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
 """Annotation of a generated claim: which entry of the pod it is for."""
 EXTENDED_CLAIM = "resource.kubernetes.io/extended-resource-claim"
 """Annotation of a claim that stands for a pod's extended resources."""
+MAX_CONSUMERS = 256
+"""Entries of a claim's status.reservedFor."""
 OF_ALLOCATION: tuple[Literal["allocation", "reservedFor", "devices"], ...] = ("allocation", "reservedFor", "devices")
 """Fields of a claim's status that go with the allocation."""
 
@@ -109,6 +111,11 @@ def device_of(result: Mapping[str, Any]) -> DeviceId:
 def consumers(claim: views.ResourceClaim) -> list[views.ResourceClaimConsumerReference]:
     """Return status.reservedFor; entries that are no objects are left out."""
     return [each for each in (claim.get("status") or {}).get("reservedFor") or () if isinstance(each, dict)]
+
+
+def is_fully_reserved(claim: views.ResourceClaim) -> bool:
+    """Return True if no further consumer may use the claim now."""
+    return len(consumers(claim)) >= MAX_CONSUMERS
 
 
 def is_pod(consumer: views.ResourceClaimConsumerReference) -> bool:

@@ -20,6 +20,7 @@ from protocols.dra.pods import (
     has_finalizer,
     has_released_claims,
     is_from_template,
+    is_fully_reserved,
     is_owned_by,
     is_pod,
     is_reserved_for,
@@ -42,6 +43,8 @@ POD, CLAIM = "pod", "claim"
 REMEMBERED = 2000
 UNSEEN_S = 5.0
 """Delay of the next pass over a claim whose pod only the API has: the informer may never report the pod's end."""
+FULL_S = 5.0
+"""Delay of the next pass over a bound pod whose claim has as many consumers as it may."""
 FAILED = "FailedResourceClaimCreation"
 MISSING_TEMPLATE = 'resource claim template "{0}": resourceclaimtemplate.resource.k8s.io "{0}" not found'
 """Upstream's text."""
@@ -217,6 +220,9 @@ class ResourceClaimController:
             if claim is None or allocation_of(claim) is None or terminating(claim):
                 continue
             if is_reserved_for(claim, uid_of(pod)) or not self._usable(claim, pod, entry):
+                continue
+            if is_fully_reserved(claim):
+                self._work.put_later((POD, key_of(pod)), FULL_S)
                 continue
             await self._update(reserving(claim, pod), "status")
 

@@ -4,6 +4,7 @@ import ipaddress
 import re
 from typing import Any
 
+from protocols.dra.pods import MAX_CONSUMERS
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, too_many
 from protocols.kinds.check.metadata import conditions
 from protocols.kinds.check.table import Causes, Check, Ordered, Struct, causes_of, each, one_of, together
@@ -17,7 +18,7 @@ from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, mapping, rows
 
-RESULTS, CONFIGS, CONSUMERS, CONDITIONS, IPS = 32, 64, 256, 8, 16
+RESULTS, CONFIGS, CONDITIONS, IPS = 32, 64, 8, 16
 INTERFACE, HARDWARE = 256, 128
 UUID = re.compile(r"(?i:urn:uuid:)?[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|[0-9a-fA-F]{32}", re.ASCII)
 UUID_LENGTH = 36
@@ -113,7 +114,7 @@ def _allocation(names: set[str]) -> Check:
     return Ordered(devices=devices, nodeSelector=one_term)
 
 
-_CONSUMERS = each(Struct("resource name uid"), limit=CONSUMERS, key=lambda consumer: consumer.get("uid"))
+_CONSUMERS = each(Struct("resource name uid"), limit=MAX_CONSUMERS, key=lambda consumer: consumer.get("uid"))
 
 
 def _consumers_causes(status: Object, before: Object, ending: bool) -> list[Cause]:

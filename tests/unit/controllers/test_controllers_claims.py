@@ -340,6 +340,23 @@ async def test_pod_bound_without_scheduler_gets_reservation() -> None:
     assert consumers(the(api, RESOURCECLAIMS, "c")) == [{"resource": "pods", "name": "a", "uid": "u-a"}]
 
 
+async def test_bound_pod_waits_for_a_claim_with_as_many_consumers_as_it_may_have(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controller_module, "FULL_S", 0.01)
+    api, others = MemoryApi(), [f"o{number}" for number in range(256)]
+    api.put(RESOURCECLAIMS, claim("c", *others))
+    for each in others:
+        api.put(PODS, pod(each, node="n1", phase="Running", resourceClaimName="c"))
+    api.put(PODS, pod("a", node="n1", resourceClaimName="c"))
+    world = World(api)
+    await world.until(lambda: True)
+    assert api.writes == 0
+    api.put(PODS, pod("o7", node="n1", phase="Succeeded", resourceClaimName="c"))
+    await world.until(lambda: consumers(the(api, RESOURCECLAIMS, "c"))[-1]["name"] == "a")
+    assert len(consumers(the(api, RESOURCECLAIMS, "c"))) == 256
+
+
 async def test_finalizer_written_before_allocation_stays() -> None:
     api = MemoryApi()
     early = claim("c")
