@@ -24,6 +24,7 @@ from actors.controllers.lifecycle.namespaces import (
     NamespaceController,
 )
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector, trim_pod
+from actors.controllers.lifecycle.stale_disruptions import StaleDisruptionController
 from actors.controllers.nodes.controller import LEASE_NAMESPACE, NodeController
 from actors.controllers.nodes.pod_eviction import TaintEvictionController
 from actors.controllers.policies.start import PolicyControllers
@@ -178,6 +179,7 @@ class Controllers:
         self._policies = PolicyControllers(self._client, context, kinds.find)
         self._custom = CustomResourceFollower(kinds, self._metadata, self._collector, context.spawn, self._policies)
         self._pod_gc = PodGarbageCollector(self._client, context.log, self._namespaces.on_object_removed)
+        self._stale_disruptions = StaleDisruptionController(self._client, context.log)
         known.namespaces = self._inform(NAMESPACES, self._namespaces).items
         known.accounts = self._inform(SERVICEACCOUNTS, content, field="metadata.name=default").items
         known.roots = self._inform(CONFIGMAPS, content, field=f"metadata.name={ROOT_CA}").items
@@ -208,7 +210,8 @@ class Controllers:
         )
         for first in (self._workloads.first_object(resource), self._services.first_object(resource)):
             handler = handler if first is None else FanOut(handler, first)
-        others = (self._pod_gc, self._node_controllers.pods) if resource is PODS else ()
+        disruptions = ChangeHandler(self._stale_disruptions.pod_changed, self._stale_disruptions.pod_gone)
+        others = (self._pod_gc, self._node_controllers.pods, disruptions) if resource is PODS else ()
         if resource is CERTIFICATESIGNINGREQUESTS:
             both = FanOut(handler, self._certificates)
             requests = Informer(self._client, resource, InformerOptions(optional=True), both)
@@ -221,6 +224,7 @@ class Controllers:
         self._policies.follow(resource, informer)
         if resource is PODS:
             self._pod_gc.pods = self._node_controllers.evictor.pods = informer.items
+            self._stale_disruptions.pods = informer.items
         return informer
 
     async def start(self) -> None:
@@ -261,6 +265,8 @@ class Controllers:
             await asyncio.gather(*(informer.wait_known() for informer in self._owned))
         await self._custom.begin(CUSTOM_S)
         self._context.spawn(acting_as("pod-garbage-collector", self._pod_gc.run), "pods")
+        disruptions = acting_as("disruption-controller", self._stale_disruptions.run)
+        self._context.spawn(disruptions, "stale disruptions")
         self._node_controllers.nodes.enqueue_all()
         evictions = acting_as("taint-eviction-controller", self._node_controllers.evictor.run)
         self._context.spawn(evictions, "taint evictions")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from actors.controllers.common.informers import trim_to_metadata
+from actors.controllers.lifecycle.stale_disruptions import TARGET, disruption_targets
 from actors.controllers.nodes.taints import is_ready, taints_of
 from protocols.kinds import views
 from protocols.kinds.table import NODES, PODS
@@ -60,16 +61,21 @@ STATUS = ("startTime", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
 
 def trim_pod(obj: Object) -> Object:
-    """Return the pod with only its metadata, node, tolerations, phase and claims."""
+    """Return the pod with only its metadata, node, tolerations, phase, claims and DisruptionTarget."""
     spec, status = obj.get("spec") or {}, obj.get("status") or {}
     kept = fields_of(spec, SPEC)
     if "tolerations" in kept:
         kept["tolerations"] = _decode(msgspec.msgpack.encode(kept["tolerations"]))
+    targets = disruption_targets(obj)
     return {
         "metadata": {**trim_to_metadata(obj)["metadata"], **_created(obj)},
         **PODS.type_meta,
         "spec": {"nodeName": spec.get("nodeName") or "", **kept},
-        "status": {"phase": status.get("phase") or "", **fields_of(status, STATUS)},
+        "status": {
+            "phase": status.get("phase") or "",
+            **fields_of(status, STATUS),
+            **({"conditions": targets} if targets else {}),
+        },
     }
 
 
@@ -92,7 +98,7 @@ def is_off(node: views.Node) -> bool:
 def pod_lost_patch(pod: Object) -> Object:
     """Return the status patch for a pod whose node is missing, so that its watchers see why."""
     reason = {
-        "type": "DisruptionTarget",
+        "type": TARGET,
         "status": "True",
         "reason": "DeletionByPodGC",
         "message": f"node {node_of(pod)} does not exist any more",

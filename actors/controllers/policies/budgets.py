@@ -8,16 +8,15 @@ from typing import Any
 
 from actors.controllers.policies import disruption
 from actors.controllers.policies.scales import FindKind, Scales
-from protocols.kinds.table import PODDISRUPTIONBUDGETS, PODS
-from protocols.kube import times
+from protocols.kinds.table import PODDISRUPTIONBUDGETS
 from protocols.kube.errors import ApiError, suppress_status
-from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, uid_of, version_of
+from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer
 from protocols.kubeclient.workqueue import Key, WorkQueue
 
-BUDGET, STALE = "budget", "stale-condition"
+BUDGET = "budget"
 INTERVAL_S = 0.2
 """Shortest time between two passes over a budget."""
 UNSYNCED_S = 1.0
@@ -40,7 +39,7 @@ class DisruptionController:
         pods: Callable[[], Informer],
     ) -> None:
         self._client, self._recorder, self._find, self._pods = client, recorder, find, pods
-        self._work = WorkQueue(self._step, log)
+        self._work = WorkQueue(self._sync, log)
         self._keys: dict[str, set[str]] = {}
         """Namespace -> keys of its budgets."""
         self._passed: dict[str, float] = {}
@@ -67,30 +66,10 @@ class DisruptionController:
         self._work.cancel_timer((BUDGET, key_of(budget)))
 
     def _pod_changed(self, *versions: Object) -> None:
-        if (left := disruption.stale_in(versions[-1], time.time())) is not None:
-            self._work.put_later((STALE, key_of(versions[-1])), left)
         for key in self._keys.get(namespace_of(versions[-1]), ()):
             budget = self.items.get(key)
             if budget is not None and any(disruption.selects(budget, pod) for pod in versions):
                 self._work.put((BUDGET, key))
-
-    async def _step(self, work: Key) -> None:
-        await (self._reset_stale(work) if work[0] == STALE else self._sync(work))
-
-    async def _reset_stale(self, work: Key) -> None:
-        """Reset the condition of a pod whose eviction was approved and which nobody deleted."""
-        pod = self._pods().items.get(work[1])
-        left = None if pod is None else disruption.stale_in(pod, time.time())
-        if pod is None or left is None:
-            return
-        if left > 0:
-            self._work.put_later(work, left)
-            return
-        condition = {"type": disruption.TARGET, "status": "False", "lastTransitionTime": times.now()}
-        body = {"metadata": {"uid": uid_of(pod)}, "status": {"conditions": [condition]}}
-        where = (PODS, name_of(pod), namespace_of(pod))
-        with suppress_status(404, 409):
-            await self._client.patch(*where, body, kind="strategic", subresource="status")
 
     async def _sync(self, work: Key) -> None:
         key, now = work[1], time.monotonic()

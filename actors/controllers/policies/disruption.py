@@ -16,15 +16,13 @@ import msgspec
 
 from protocols.kube.errors import SelectorInvalid
 from protocols.kube.meta import Object, condition_true, labels_of, meta, name_of, terminating
-from protocols.kube.pods import is_finished
 from protocols.kube.selectors import LabelSelector, label_selector_from_object
 from protocols.kube.times import format_time, time_or
 
 LONGEST_NUMBER = 9
 TIMEOUT_S = 120.0
 """An evicted pod that is not being deleted after this time counts again."""
-ALLOWED, TARGET = "DisruptionAllowed", "DisruptionTarget"
-BY_KUBELET = "TerminationByKubelet"
+ALLOWED = "DisruptionAllowed"
 SUFFICIENT, INSUFFICIENT, SYNC_FAILED = "SufficientPods", "InsufficientPods", "SyncFailed"
 
 
@@ -99,16 +97,6 @@ def next_check(waiting: Mapping[str, str]) -> float | None:
 def healthy(pods: Iterable[Object], waiting: Mapping[str, str]) -> int:
     """Count the pods that are Ready and stay; `waiting` ones were evicted and are still shown."""
     return sum(condition_true(pod, "Ready") and not terminating(pod) and name_of(pod) not in waiting for pod in pods)
-
-
-def stale_in(pod: Object, now: float) -> float | None:
-    """Return the seconds until DisruptionTarget of a pod that nobody deletes is stale; None if it cannot be."""
-    status = pod.get("status") or {}
-    targets = (condition for condition in status.get("conditions") or () if condition.get("type") == TARGET)
-    held = next((condition for condition in targets if condition.get("status") == "True"), None)
-    if held is None or terminating(pod) or is_finished(pod) or held.get("reason") == BY_KUBELET:
-        return None
-    return max(0.0, time_or(str(held.get("lastTransitionTime"))) + TIMEOUT_S - now)
 
 
 def status_of(budget: Object, pods: list[Object], expected: Expectation, now: float) -> Object:

@@ -89,7 +89,6 @@ Spawn = Callable[[Coroutine[Any, Any, None], str], Any]
 POD_SPEC = ("activeDeadlineSeconds", "affinity", "overhead", "priorityClassName", "resources")
 CONTAINER = ("name", "resources", "restartPolicy")
 STATUS = ("name", "resources", "allocatedResources")
-CONDITIONS = ("Ready", "DisruptionTarget")
 
 
 class LazyInformers:
@@ -129,7 +128,7 @@ def trim_pod(pod: Object) -> Object:
         "initContainers": _each(spec.get("initContainers"), CONTAINER),
         **fields_of(spec, POD_SPEC),
     }
-    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") in CONDITIONS]
+    conditions = [condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"]
     seen = {
         "phase": status.get("phase") or "",
         "qosClass": status.get("qosClass"),

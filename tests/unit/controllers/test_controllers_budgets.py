@@ -19,7 +19,6 @@ from protocols.kinds.table import (
     DAEMONSETS,
     DEPLOYMENTS,
     PODDISRUPTIONBUDGETS,
-    PODS,
     REPLICASETS,
     STATEFULSETS,
 )
@@ -114,36 +113,6 @@ def test_budget_without_a_selector_matches_nothing_and_an_empty_one_everything()
     assert not disruption.selects(budget(selector={"matchLabels": {"app": "b"}}), pod("a"))
 
 
-def test_disruption_target_of_a_pod_that_nobody_deletes_becomes_stale() -> None:
-    target = {"type": "DisruptionTarget", "status": "True", "lastTransitionTime": format_time(NOW)}
-    marked = pod("a")
-    marked["status"]["conditions"].append(target)
-    assert disruption.stale_in(marked, NOW + 20) == TIMEOUT_S - 20
-    assert disruption.stale_in(marked, NOW + 500) == 0
-    assert disruption.stale_in(pod("a"), NOW) is None
-    assert disruption.stale_in({**marked, "metadata": pod("a", deleting=True)["metadata"]}, NOW) is None
-    target["reason"] = "TerminationByKubelet"
-    assert disruption.stale_in(marked, NOW) is None
-
-
-async def test_stale_disruption_target_is_reset() -> None:
-    api = MemoryApi()
-    stamp = "2026-01-01T00:00:00Z"
-    target = {"type": "DisruptionTarget", "status": "True", "reason": "r", "lastTransitionTime": stamp}
-    marked = pod("a")
-    marked["status"]["conditions"].append(target)
-    api.put(PODS, marked)
-    informer: Any = SimpleNamespace(items=api.objects["pods"], synced=True)
-    none: Any = None
-    controller = DisruptionController(api, none, logging.getLogger("t"), none, lambda: informer)  # type: ignore[arg-type]
-    await controller._step(("stale-condition", "ns/a"))
-    conditions = api.objects["pods"]["ns/a"]["status"]["conditions"]
-    assert [(condition["type"], condition["status"]) for condition in conditions] == [
-        ("Ready", "True"),
-        ("DisruptionTarget", "False"),
-    ]
-
-
 def test_pods_of_a_namespace_are_those_that_the_informer_showed() -> None:
     changes: list[tuple[Object, ...]] = []
     handler = PodHandler(lambda *versions: changes.append(versions))
@@ -214,14 +183,14 @@ async def test_budget_whose_scale_cannot_be_read_allows_no_eviction(monkeypatch:
         controller._passed.clear()
         return dict(api.objects["poddisruptionbudgets"]["ns/b"]["status"])
 
-    await controller._step(("budget", "ns/b"))
+    await controller._sync(("budget", "ns/b"))
     assert status()["disruptionsAllowed"] == 1
     with monkeypatch.context() as patched:
         patched.setattr(api, "get", forbidden)
         with pytest.raises(errors.ApiError):
-            await controller._step(("budget", "ns/b"))
+            await controller._sync(("budget", "ns/b"))
     assert (status()["disruptionsAllowed"], status()["conditions"][0]["reason"]) == (0, "SyncFailed")
-    await controller._step(("budget", "ns/b"))
+    await controller._sync(("budget", "ns/b"))
     assert status()["disruptionsAllowed"] == 1
 
 
