@@ -4,6 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from protocols.dra import pods as dra_pods
 from protocols.dra.pods import allocation_of, consumers, device_of, results_of, used_claims
 from protocols.kinds.check.table import Struct
 from protocols.kinds.check.table import each as each_row
@@ -30,8 +31,8 @@ DELETED = 0.25
 
 def draw_consumers(world: "World") -> None:
     """Draw how many pods may share a claim."""
-    most = int(world.draw("consumers", 2, 4, allocation.CONSUMERS))
-    patch(allocation, "CONSUMERS", most)
+    most = int(world.draw("consumers", 2, 4, dra_pods.MAX_CONSUMERS))
+    patch(dra_pods, "MAX_CONSUMERS", most)
     row = Struct("resource name uid")
     patch(allocation, "_CONSUMERS", each_row(row, limit=most, key=lambda consumer: consumer.get("uid")))
 
@@ -66,7 +67,7 @@ class Shared:
         ledger = Ledger()
         for each in commits:
             yield from ledger.take(each)
-            if each.resource == "resourceclaims" and len(_users(each.obj)) > allocation.CONSUMERS:
+            if each.resource == "resourceclaims" and len(_users(each.obj)) > dra_pods.MAX_CONSUMERS:
                 yield Broken("a claim has room for so many", f"{each.name} at {each.revision}")
         yield from ledger.at_end()
         for name, pod in ledger.pods.items():
@@ -88,7 +89,7 @@ def pod_spec(claims: Sequence[str]) -> Object:
 def _fitting(ledger: Ledger, pod: Any) -> str:
     """Return the pool from which the pod could have all of its claims, empty if there is none."""
     claims = [ledger.claim(name) for name in used_claims(pod)]
-    if any(not claim or terminating(claim) or len(_users(claim)) >= allocation.CONSUMERS for claim in claims):
+    if any(not claim or terminating(claim) or len(_users(claim)) >= dra_pods.MAX_CONSUMERS for claim in claims):
         return ""
     held = {device_of(result) for claim in ledger.claims.values() for result in results_of(claim)}
     missing = sum(_count(claim) for claim in claims if allocation_of(claim) is None)
