@@ -147,6 +147,7 @@ class Cri:
             network=report.network,
             message=self._reason,
             handlers=report.handlers,
+            strict_groups=report.strict_groups,
             newest_event=report.newest_event,
         )
         self._context.ready(self._note())

@@ -76,6 +76,7 @@ class RuntimeReport(msgspec.Struct, frozen=True):
     network: str
     """Why the network is not ready; empty if it is."""
     handlers: tuple[RuntimeHandler, ...]
+    strict_groups: bool
     newest_event: EventNumber | None
 
 
@@ -158,7 +159,8 @@ class StatusPoller:
         try:
             info = await self._version()
             status = _read(cri_pb2.StatusResponse, await self._options.run("Status", b"", STATUS_S))
-            report = RuntimeReport(info, network_problem(status), handlers_of(status), number_of(status))
+            strict_groups = status.features.supplemental_groups_policy
+            report = RuntimeReport(info, network_problem(status), handlers_of(status), strict_groups, number_of(status))
         except (BusError, RuntimeUnusable) as error:
             self._bad(error)
             return False

@@ -82,6 +82,8 @@ class RuntimeState(msgspec.Struct, frozen=True):
     """Why pods get no network of their own, as the runtime says; empty: they do."""
     handlers: tuple[RuntimeHandler, ...] = ()
     """In the order of the runtime; empty: it reports none."""
+    strict_groups: bool = False
+    """The runtime follows the SupplementalGroupsPolicy of pods, so that Strict adds no groups of the image."""
     newest_event: EventNumber | None = None
     """Number of its newest event at the last Status call; None: it does not number its events."""
 

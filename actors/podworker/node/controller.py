@@ -93,6 +93,7 @@ class NodeController:
             port=self._port,
             placement=streams.placement(),
             handlers=runtime.handlers if runtime.name else None,
+            strict_groups=runtime.strict_groups if runtime.name else None,
             images=self._images.known,
         )
 

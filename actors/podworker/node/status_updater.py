@@ -97,6 +97,7 @@ class NodeState(msgspec.Struct, frozen=True):
     port: int = 0
     placement: Placement | None = None
     handlers: tuple[RuntimeHandler, ...] | None = None
+    strict_groups: bool | None = None
     images: tuple[views.ContainerImage, ...] | None = None
 
 
@@ -234,6 +235,7 @@ class NodeStatusUpdater:
             port=state.port,
             placement=state.placement,
             handlers=state.handlers,
+            strict_groups=state.strict_groups,
             images=state.images,
             advertised=self._advertised,
         )

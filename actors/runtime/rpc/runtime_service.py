@@ -64,6 +64,7 @@ class InfoMethods:
             ),
             info={"info": json.dumps(counts)} if request.verbose else {},
             runtime_handlers=[pb.RuntimeHandler(name="", features=features)],
+            features=pb.RuntimeFeatures(supplemental_groups_policy=True),
         )
         answer.MergeFromString(number_field(self._events.newest))
         return answer

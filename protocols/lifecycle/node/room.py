@@ -13,6 +13,7 @@ import msgspec
 from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, labels_of, name_of
+from protocols.kube.objects import at
 from protocols.kube.quantity import NANO
 from protocols.kube.resource_names import DEVICE_CLASS, is_extended
 from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
@@ -66,7 +67,7 @@ class NodeRoom:
         if spec.uid in self._pods:
             return ADMITTED
         pod = occupant(spec)
-        if (unfit := _system_fault(spec)) is not None:
+        if (unfit := _system_fault(spec) or _groups_fault(spec, node)) is not None:
             return RoomVerdict(unfit)
         short = self._shortages(pod, node, advertised)
         faults = list(self._predicate_faults(spec, pod, node))
@@ -178,6 +179,15 @@ def _system_fault(spec: PodSpec) -> Waiting | None:
         return Waiting("PodOSSelectorNodeLabelDoesNotMatch", text)
     if (((spec.raw.get("spec") or {}).get("os") or {}).get("name") or OS) != OS:
         return Waiting("PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS")
+    return None
+
+
+def _groups_fault(spec: PodSpec, node: views.Node) -> Waiting | None:
+    """Return why a pod is rejected by a runtime that would add the groups of its image nevertheless."""
+    strict = at(spec.raw, "spec", "securityContext", "supplementalGroupsPolicy") == "Strict"
+    if strict and at(node, "status", "features", "supplementalGroupsPolicy") is False:
+        text = "SupplementalGroupsPolicy=Strict is not supported in this node"
+        return Waiting("SupplementalGroupsPolicyNotSupported", text)
     return None
 
 

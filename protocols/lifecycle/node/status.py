@@ -78,6 +78,8 @@ class NodeStatusInputs(msgspec.Struct, frozen=True):
     """None until the device manager has reported: CPUs and memory in the API's status are retained."""
     handlers: tuple[RuntimeHandler, ...] | None = None
     """None until the runtime has reported: those in the API's status are retained."""
+    strict_groups: bool | None = None
+    """None until the runtime has reported: `features` in the API's status is retained."""
     images: tuple[views.ContainerImage, ...] | None = None
     """None until the runtime has listed them: those in the API's status are retained."""
     advertised: frozenset[str] = frozenset()
@@ -143,7 +145,9 @@ def _of_runtime(inputs: NodeStatusInputs, before: views.NodeStatus) -> views.Nod
     """Return the runtime's fields: as in `before` until they are reported, and not at all while they are empty."""
     handlers = before.get("runtimeHandlers") if inputs.handlers is None else list(map(_handler, inputs.handlers))
     images = before.get("images") if inputs.images is None else list(inputs.images)
-    fields: views.NodeStatus = {}
+    known = inputs.strict_groups
+    features = before.get("features") if known is None else {"supplementalGroupsPolicy": known}
+    fields: views.NodeStatus = {"features": features} if features else {}
     if handlers or "runtimeHandlers" in before:
         fields["runtimeHandlers"] = handlers or []
     if images or "images" in before:

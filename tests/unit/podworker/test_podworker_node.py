@@ -81,6 +81,14 @@ def test_runtime_handlers_are_published_and_retained_while_the_runtime_is_unknow
     assert "runtimeHandlers" not in node_status(view(), {}, T1)
 
 
+def test_policy_of_groups_is_published_and_retained_while_the_runtime_is_unknown() -> None:
+    status = node_status(view(strict_groups=True), {}, T1)
+    assert status["features"] == {"supplementalGroupsPolicy": True}
+    assert node_patch(status, node_status(view(), status, T2)) is None
+    assert node_status(view(strict_groups=False), status, T2)["features"] == {"supplementalGroupsPolicy": False}
+    assert "features" not in node_status(view(), {}, T1)
+
+
 def test_patched_only_when_something_changed() -> None:
     status = node_status(view(), {}, T1)
     same = node_status(view(), status, T2)

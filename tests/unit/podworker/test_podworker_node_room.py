@@ -94,6 +94,27 @@ def test_pod_that_kubelet_rejects_has_its_reason_and_message(raw: views.Pod, rea
     assert found[1].startswith((prefix, "Failed to admit pod"))
 
 
+@pytest.mark.parametrize(
+    ("policy", "features", "rejected"),
+    [
+        ("Strict", {"supplementalGroupsPolicy": False}, True),
+        ("Strict", {"supplementalGroupsPolicy": True}, False),
+        ("Strict", None, False),
+        ("Merge", {"supplementalGroupsPolicy": False}, False),
+    ],
+)
+def test_pod_is_rejected_by_a_runtime_that_cannot_leave_out_groups_of_the_image(
+    policy: str, features: views.NodeFeatures | None, rejected: bool
+) -> None:
+    on = node()
+    if features is not None:
+        on["status"]["features"] = features
+    pod = read_pod(asking(spec={"securityContext": {"supplementalGroupsPolicy": policy}}))
+    verdict = NodeRoom().admit(pod, on, ())
+    reason = "SupplementalGroupsPolicyNotSupported"
+    assert (verdict.rejected is not None and verdict.rejected.reason == reason) is rejected
+
+
 def test_full_node_and_the_first_of_several_reasons_is_upstreams() -> None:
     room = NodeRoom()
     room.count(read_pod(asking("other")))

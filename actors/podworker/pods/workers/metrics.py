@@ -21,6 +21,7 @@ REASONS = (
     "SysctlForbidden",
     "PodOSSelectorNodeLabelDoesNotMatch",
     "PodOSNotSupported",
+    "SupplementalGroupsPolicyNotSupported",
     "OutOfcpu",
     "OutOfmemory",
     "OutOfephemeral-storage",
