@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 INIT_S = 0.1, 2.0
 """Seconds after which init starts a supervisor again."""
+OUTLAST_S = 5.0
+"""Seconds for which disks may fail after the last fault began."""
 FORK_S = 0.002, 0.05
 
 
@@ -197,7 +199,11 @@ class Supervision:
         patch(Child, "_fail", failed)
 
     def start_failed(self) -> None:
-        """Start what the supervisor gave up, as an operator does."""
+        """Start what the supervisor gave up, as an operator does; again when the last faults are over."""
+        self._start_failed()
+        self.world.at(OUTLAST_S, None, self._start_failed)
+
+    def _start_failed(self) -> None:
         process, tree = self.world.processes.get(self.name), self.tree
         for name, child in tree.children.items() if process and tree else ():
             if child.state is ChildState.FAILED and process and tree:
