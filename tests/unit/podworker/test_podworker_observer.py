@@ -75,6 +75,20 @@ async def test_start_without_an_event_stream_is_inspected_at_once() -> None:
     assert (await observer.status()).timestamp_ns == NOW + 1
 
 
+async def test_status_that_is_older_than_the_answer_leads_to_another_question() -> None:
+    """Simulated seed 20006 of `node`: pleg began anew, and what it showed then counted as older for ever."""
+    pleg = Pleg()
+    observer = RuntimeObserver("u", pleg, lambda: NOW)
+    observer.mutated()
+    await observer.status()
+    await observer.status()
+    assert pleg.asked == 1
+    pleg.stream = msgspec.structs.replace(status(container("exited")), timestamp_ns=0)
+    observer.moved()
+    await observer.status()
+    assert pleg.asked == 2
+
+
 async def test_another_change_while_an_event_is_waited_for_is_inspected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context, "EFFECT_S", 600.0)
     pleg = Pleg()

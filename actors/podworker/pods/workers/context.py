@@ -102,7 +102,13 @@ class RuntimeObserver:
         self._confirmed = None
 
     def moved(self) -> None:
-        """The stream has another status of the pod."""
+        """The stream has another status of the pod. One that is older than pleg's last answer leads to another question.
+
+        pleg has begun anew after a step of the clock, which this process has not seen if another one undid it.
+        """
+        known = self.known()
+        if known is not None and self._outdated(known):
+            self._confirmed = None
         self._moved.set()
 
     def known(self) -> PodStatus | None:
