@@ -102,9 +102,10 @@ class RuntimeObserver:
         self._confirmed = None
 
     def moved(self) -> None:
-        """The stream has another status of the pod. One that is older than pleg's last answer leads to another question.
+        """The stream has another status of the pod.
 
-        pleg has begun anew after a step of the clock, which this process has not seen if another one undid it.
+        One that is older than pleg's last answer leads to another question: pleg has begun anew after a step of the
+        clock, which this process has not seen if another one undid it.
         """
         known = self.known()
         if known is not None and self._outdated(known):
