@@ -14,6 +14,7 @@ is ready, so any loop will do.
 """
 
 import asyncio
+import hashlib
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -33,6 +34,8 @@ CLOSE_S = 30.0
 """Seconds from `close` on for what is unsent and for the client's own close."""
 ALERT_S = 1.0
 """Seconds in which a client may read why its handshake failed."""
+FINGERPRINT = "fingerprint"
+"""Name in get_extra_info: SHA-256 of the client's certificate in hexadecimal; empty without one."""
 READ, WRITE = 1, 2
 Data = bytes | bytearray | memoryview
 _NOBODY = asyncio.Protocol()
@@ -102,7 +105,9 @@ class TlsTransport(asyncio.Transport):
     )  # fmt: skip
 
     def __init__(self, tls: ssl.SSLSocket, protocol: asyncio.BaseProtocol, turns: Turns) -> None:
-        super().__init__({"socket": tls, "ssl_object": tls, "peercert": tls.getpeercert()})
+        der = tls.getpeercert(True)
+        fingerprint = hashlib.sha256(der).hexdigest() if der else ""
+        super().__init__({"socket": tls, "ssl_object": tls, "peercert": tls.getpeercert(), FINGERPRINT: fingerprint})
         self._loop, self._tls, self._number, self._turns = asyncio.get_running_loop(), tls, tls.fileno(), turns
         self.set_protocol(protocol)
         self.set_write_buffer_limits()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import os
 import ssl
 from pathlib import Path
@@ -38,6 +39,11 @@ async def test_handshake_tells_who_the_client_is(pki: Path, version: ssl.TLSVers
             assert transport.get_extra_info("ssl_object").version() == client.tls.version()
             assert transport.get_extra_info("socket").fileno() >= 0
             assert transport.get_extra_info("cipher", "none") == "none"
+            der = transport.get_extra_info("ssl_object").getpeercert(True)
+            transport.abort()
+            await asyncio.sleep(0)
+            known = transport.get_extra_info(tls_transport.FINGERPRINT)
+            assert known == (hashlib.sha256(der).hexdigest() if user else ""), "also for a client that is gone"
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -3,9 +3,7 @@
 Also hands finished requests to the audit log, since it knows the authenticated user of rejected ones, too.
 """
 
-import asyncio
 import functools
-import hashlib
 import logging
 import math
 import time
@@ -35,6 +33,7 @@ from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError
 from protocols.process.tls import expiry, is_trusted
 from protocols.serving.connection import mark_authenticated
+from protocols.serving.tls_transport import FINGERPRINT
 
 CertificateSubject = tuple[tuple[tuple[str, str], ...], ...]
 Proof = TypeVar("Proof")
@@ -84,13 +83,6 @@ def _user_of_subject(subject: CertificateSubject, fingerprint: str) -> User:
         raise Unauthorized
     extra = ((CREDENTIAL_ID, (f"X509SHA256={fingerprint}",)),) if fingerprint else ()
     return User(name, (*groups, AUTHENTICATED), "".join(uids), extra)
-
-
-def fingerprint_of(transport: asyncio.BaseTransport | None) -> str:
-    """Return the SHA-256 of the client's certificate; empty without one, and where no TLS is."""
-    tls = transport.get_extra_info("ssl_object") if transport is not None else None
-    der = tls.getpeercert(True) if tls is not None else None
-    return hashlib.sha256(der).hexdigest() if der else ""
 
 
 USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "impersonate-extra-"
@@ -175,7 +167,8 @@ class Authenticator(msgspec.Struct, frozen=True):
             return None
         if not is_trusted(transport, time.time()):
             raise Unauthorized
-        return self._identity(http, user_of(certificate, fingerprint_of(transport)), expiry(certificate))
+        fingerprint = transport.get_extra_info(FINGERPRINT, "") if transport is not None else ""
+        return self._identity(http, user_of(certificate, fingerprint), expiry(certificate))
 
     async def proven(self, http: web.BaseRequest) -> Identity:
         """Authenticate by bearer token. Raises as `certified`."""
