@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from protocols.kinds import views
+from protocols.kube.meta import Object
+from protocols.kube.objects import items
 
 FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more, and never will."""
@@ -24,3 +26,8 @@ def phase_of(pod: Mapping[str, Any]) -> str:
 def is_finished(pod: Mapping[str, Any]) -> bool:
     """Return True for a pod whose containers have all ended for good: Succeeded or Failed."""
     return phase_of(pod) in FINISHED
+
+
+def sidecars_of(pod: Mapping[str, Any]) -> list[Object]:
+    """Return the init containers that go on beside the others."""
+    return [each for each in items(pod, "spec", "initContainers") if each.get("restartPolicy") == "Always"]

@@ -28,6 +28,7 @@ from protocols.kube.meta import (
     uid_of,
     version_of,
 )
+from protocols.kube.pods import sidecars_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -41,8 +42,7 @@ POD_SPEC, POD_STATUS = ("nodeName", "hostname", "subdomain"), ("phase", "podIP",
 def trim_pod(pod: Object) -> Object:
     """Return the part of a pod that endpoints are made of; sidecars are among its containers."""
     metadata, spec, status = meta(pod), pod.get("spec") or {}, pod.get("status") or {}
-    sidecars = (each for each in spec.get("initContainers") or () if each.get("restartPolicy") == "Always")
-    serving = [*(spec.get("containers") or ()), *sidecars]
+    serving = [*(spec.get("containers") or ()), *sidecars_of(pod)]
     ports = [{"ports": container["ports"]} for container in serving if container.get("ports")]
     ready = [condition for condition in status.get("conditions") or () if condition.get("type") == "Ready"]
     return {

@@ -3,12 +3,12 @@
 from protocols.kinds.served.columns import NONE, age_of
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
-from protocols.kube.pods import is_finished
+from protocols.kube.pods import is_finished, sidecars_of
 
 
 def sidecars(pod: Object) -> set[str]:
     """Return the names of restartable init containers."""
-    return {text(c, "name") for c in items(pod, "spec", "initContainers") if c.get("restartPolicy") == "Always"}
+    return {text(container, "name") for container in sidecars_of(pod)}
 
 
 def ready(pod: Object) -> str:

@@ -19,7 +19,7 @@ from protocols.kube.meta import (
     uid_of,
 )
 from protocols.kube.objects import items
-from protocols.kube.pods import FINISHED, is_finished, node_of
+from protocols.kube.pods import FINISHED, is_finished, node_of, sidecars_of
 from protocols.kube.times import time_or
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -182,7 +182,7 @@ def _ended(pod: Object, containers: Iterable[Mapping[str, Any]], ready: Mapping[
 
 
 def _most_restarts(pod: Object) -> tuple[int, int]:
-    sidecars = {container.get("name") for container in _sidecars(pod)}
+    sidecars = {container.get("name") for container in sidecars_of(pod)}
     inits, apps = (items(pod, "status", name) for name in STATUSES)
     return _most(apps), _most(status for status in inits if status.get("name") in sidecars)
 
@@ -191,17 +191,13 @@ def _most(statuses: Iterable[Mapping[str, Any]]) -> int:
     return max((int(status.get("restartCount") or 0) for status in statuses), default=0)
 
 
-def _sidecars(pod: Object) -> list[Object]:
-    return [each for each in items(pod, "spec", "initContainers") if each.get("restartPolicy") == "Always"]
-
-
 def trim_pod(pod: Object) -> Object:
     """Return the pod with only what `pod_view` reads."""
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     kept = fields_of(meta(pod), METADATA)
     if notes := fields_of(annotations_of(pod), NOTES):
         kept["annotations"] = notes
-    sidecars = [fields_of(container, ("name", "restartPolicy")) for container in _sidecars(pod)]
+    sidecars = [fields_of(container, ("name", "restartPolicy")) for container in sidecars_of(pod)]
     return {
         **PODS.type_meta,
         "metadata": kept,
