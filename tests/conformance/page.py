@@ -18,6 +18,7 @@ PAGE = ROOT / "docs" / "reference" / "conformance-specs.md"
 REASONS = {
     "network": "needs a pod network or a service proxy",
     "dns": "needs a cluster DNS",
+    "links": "links in pages of pods are not rewritten",
     "nodes": "needs a second node",
     "endpoints": "needs the endpoints controllers of a kube-controller-manager",
     "statefulset": "needs the StatefulSet controller of a kube-controller-manager",

@@ -17,6 +17,7 @@ from tests.support.api_operations import (
     CONTAINER,
     JSON,
     KINDS,
+    NAMES,
     SEEN_CONDITION,
     SELECTED,
     STATUS,
@@ -45,33 +46,34 @@ async def test_api_operations_of_a_kind(plane: Plane, name: str) -> None:
     async with plane.client() as session:
         kind = await discovered(session, version, root, plural)
         mark = name.replace(" ", "-")
+        one, two = NAMES.get(name, ("one", "two"))
         body = {"apiVersion": version, "kind": kind, **body}
 
-        def made(one: str) -> dict[str, Any]:
-            return {**copy.deepcopy(body), "metadata": {"name": one, "labels": {"mark": mark}}}
+        def made(name: str) -> dict[str, Any]:
+            return {**copy.deepcopy(body), "metadata": {"name": name, "labels": {"mark": mark}}}
 
         mine = f"?labelSelector=mark%3D{mark}"
         start = (await ask(session, "GET", path))["metadata"]["resourceVersion"]
-        uid = (await ask(session, "POST", path, made("one")))["metadata"]["uid"]
-        assert (await ask(session, "GET", f"{path}/one"))["metadata"]["uid"] == uid
-        await ask(session, "PATCH", f"{path}/one", {"metadata": SEEN}, **MERGE)
-        held = await ask(session, "GET", f"{path}/one")
+        uid = (await ask(session, "POST", path, made(one)))["metadata"]["uid"]
+        assert (await ask(session, "GET", f"{path}/{one}"))["metadata"]["uid"] == uid
+        await ask(session, "PATCH", f"{path}/{one}", {"metadata": SEEN}, **MERGE)
+        held = await ask(session, "GET", f"{path}/{one}")
         assert held["metadata"]["labels"]["seen"] == "yes"
         held["metadata"]["annotations"] = {"changed": "yes"}
-        assert (await ask(session, "PUT", f"{path}/one", held))["metadata"]["annotations"]["changed"] == "yes"
-        await change_status(session, f"{path}/one", STATUS.get(plural, {}))
-        await ask(session, "POST", path, made("two"))
+        assert (await ask(session, "PUT", f"{path}/{one}", held))["metadata"]["annotations"]["changed"] == "yes"
+        await change_status(session, f"{path}/{one}", STATUS.get(plural, {}))
+        await ask(session, "POST", path, made(two))
         for where in {path, f"{root}/{plural}"}:
             listed = await ask(session, "GET", f"{where}{mine}")
-            assert [item["metadata"]["name"] for item in listed["items"]] == ["one", "two"]
-        await ask(session, "DELETE", f"{path}/two", AT_ONCE)
-        assert (await tried(session, "GET", f"{path}/two"))[0] == 404
+            assert [item["metadata"]["name"] for item in listed["items"]] == [one, two]
+        await ask(session, "DELETE", f"{path}/{two}", AT_ONCE)
+        assert (await tried(session, "GET", f"{path}/{two}"))[0] == 404
         await ask(session, "DELETE", f"{path}{mine}", AT_ONCE)
         assert (await ask(session, "GET", f"{path}{mine}"))["items"] == []
         async with watching(session, f"{path}{mine}", start) as stream:
             seen = [(each, obj["metadata"]["name"]) for each, obj in await events(stream, 5 + (plural in STATUS) * 2)]
-        changes = [("MODIFIED", "one")] * (2 + (plural in STATUS) * 2)
-        assert seen == [("ADDED", "one"), *changes, ("ADDED", "two"), ("DELETED", "two")][: len(seen)]
+        changes = [("MODIFIED", one)] * (2 + (plural in STATUS) * 2)
+        assert seen == [("ADDED", one), *changes, ("ADDED", two), ("DELETED", two)][: len(seen)]
 
 
 async def discovered(session: aiohttp.ClientSession, version: str, root: str, plural: str) -> str:

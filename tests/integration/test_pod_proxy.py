@@ -4,6 +4,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator
 from functools import partial
+from itertools import product
 from typing import Any
 
 import aiohttp
@@ -17,6 +18,7 @@ from tests.support.waiting import until_async
 NS = "/api/v1/namespaces/default"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 PATCH = {"Content-Type": "application/merge-patch+json"}
+METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 FORWARDED = ("X-Kept", "Authorization", "Cookie", "X-Remote-User")
 
 
@@ -70,11 +72,13 @@ async def test_pod_proxy_passes_method_path_query_and_body_without_credentials(p
         await put_pod(session, "proxy", "127.0.0.1", port)
         given = {"X-Kept": "z", "Cookie": "c=d", "X-Remote-User": "admin"}
         for name in ("proxy", f"proxy:{port}", f"http:proxy:{port}"):
-            for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            for method in METHODS:
                 path = f"{NS}/pods/{name}/proxy/a/proxy%2Fb?x=%2F"
                 async with session.request(method, path, data=b"body", headers=given) as answer:
                     assert answer.status == 203, await answer.text()
                     assert await answer.json() == [method, "/a/proxy%2Fb?x=/", "body", {"X-Kept": "z"}]
+            async with session.head(f"{NS}/pods/{name}/proxy/a") as answer:
+                assert (answer.status, await answer.read()) == (203, b"")
         async with session.get(f"{NS}/pods/proxy/proxy?x=1", allow_redirects=False) as answer:
             assert (answer.status, answer.headers["Location"]) == (301, f"{NS}/pods/proxy/proxy/?x=1")
         async with session.post(f"{NS}/pods/proxy/proxy") as answer:
@@ -95,12 +99,12 @@ async def test_service_proxy_leads_to_a_pod_of_its_endpoint_slices(plane: Plane)
         async with session.post(SLICES, json=endpoint_slice) as answer:
             assert answer.status == 201, await answer.text()
 
-        async def seen(name: str) -> Any:
-            async with session.get(f"{NS}/services/{name}/proxy/a") as answer:
+        async def seen(name: str, method: str) -> Any:
+            async with session.request(method, f"{NS}/services/{name}/proxy/a") as answer:
                 return answer.status == 203 and await answer.json()
 
-        for name in ("sliced:web", "sliced:80"):
-            assert (await until_async(f"{name} leads to its pod", partial(seen, name)))[:2] == ["GET", "/a"]
+        for name, method in product(("sliced:web", "sliced:80"), METHODS):
+            assert (await until_async(f"{name} leads to its pod", partial(seen, name, method)))[:2] == [method, "/a"]
 
 
 async def test_redirects_of_a_pod_stay_below_the_proxy_and_its_cookies_behind_it(plane: Plane) -> None:

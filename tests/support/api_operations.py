@@ -125,7 +125,12 @@ KINDS: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "mutatingwebhookconfigurations": (f"{ADMISSION}/v1", False, {"webhooks": []}),
     "networkpolicies": ("networking.k8s.io/v1", True, {"spec": {"podSelector": {"matchLabels": {"app": "a"}}}}),
     "poddisruptionbudgets": ("policy/v1", True, {"spec": {"minAvailable": 1}}),
+    "servicecidrs": ("networking.k8s.io/v1", False, {"spec": {"cidrs": ["192.0.2.0/24"]}}),
+    "ipaddresses": ("networking.k8s.io/v1", False, {"spec": {"parentRef": {"resource": "services", "name": "s"}}}),
+    "volumeattributesclasses": ("storage.k8s.io/v1", False, {"driverName": "d", "parameters": {"a": "b"}}),
 }  # fmt: skip
+NAMES = {"ipaddresses": ("192.0.2.1", "192.0.2.2")}
+"""Names of the kinds that take no others."""
 STATUS: dict[str, dict[str, Any]] = {
     "pods": {"message": "m"},
     "nodes": CONDITION,
@@ -142,5 +147,6 @@ STATUS: dict[str, dict[str, Any]] = {
     "cronjobs": {"lastScheduleTime": "2026-01-01T00:00:00Z"},
     "resourcequotas": {"hard": {"pods": "8"}},
     "poddisruptionbudgets": {"disruptionsAllowed": 3},
+    "servicecidrs": {"conditions": [{**SEEN_CONDITION, "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
 }  # fmt: skip
 """A change of the status of the kinds that have one."""

@@ -138,6 +138,8 @@ def _verb(resource: Served, method: str, name: str, subresource: str) -> str:
         known = resource.subresource(subresource)
         if known is None:
             raise unknown_path()
+        if subresource == PROXY and method == "OPTIONS":
+            return ""  # no verb, as upstream: only rules with verb `*` allow it
         verb = SUBRESOURCE_VERBS.get(method)
         allowed: tuple[str, ...] = known.verbs
     else:

@@ -70,6 +70,7 @@ class Endpoints(msgspec.Struct, frozen=True):
             return {"get": scaling.get, "update": scaling.update, "patch": scaling.patch}[target.verb]
         reading, writing = self.reading, self.writing
         return {
+            "": reading.get,  # OPTIONS to a proxy: connections do not come here
             "get": reading.get,
             "list": reading.list,
             "create": writing.create,
