@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from actors.store.model.errors import LeaseNotFound, TooManyOperations
-from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, LeaseRecord, in_range
+from actors.store.model.types import FOREVER, SUB_BITS, Commit, KeyChange, LeaseRecord
 from protocols.etcd.types import KeyValue
 
 
@@ -34,9 +34,7 @@ class KeyIndex:
         """Return the live keys of a range, sorted."""
         if not end:
             return [start] if start in self._items else []
-        low = bisect_left(self._keys, start)
-        high = len(self._keys) if end == FOREVER else bisect_left(self._keys, end)
-        return self._keys[low:high]
+        return _between(self._keys, start, end)
 
     def apply(self, changes: Iterable[KeyChange], revision: int, compacted: int) -> None:
         """Apply committed changes."""
@@ -56,6 +54,10 @@ class KeyIndex:
     def _remove(self, key: bytes) -> None:
         if self._items.pop(key, None) is not None:
             del self._keys[bisect_left(self._keys, key)]
+
+
+def _between(keys: list[bytes], start: bytes, end: bytes) -> list[bytes]:
+    return keys[bisect_left(keys, start) : len(keys) if end == FOREVER else bisect_left(keys, end)]
 
 
 class LeaseView(Protocol):
@@ -80,6 +82,8 @@ class Draft:
         self.changes: list[KeyChange] = []
         self._committed_leases = leases
         self._keys: dict[bytes, KeyValue | None] = {}
+        self._touched: list[bytes] = []
+        """The keys of `_keys`, sorted: a batch has up to 65,536, and a comparison must not visit them all."""
         self._leases: dict[int, LeaseRecord | None] = {}
         self._first = 0
 
@@ -117,8 +121,10 @@ class Draft:
         return self._keys[key] if key in self._keys else self.index.get(key)
 
     def keys(self, start: bytes, end: bytes) -> list[bytes]:
+        if not end:
+            return [start] if self.get(start) is not None else []
         base = self.index.keys(start, end)
-        touched = [key for key in self._keys if in_range(key, start, end)]
+        touched = _between(self._touched, start, end)
         if not touched:
             return base
         live = set(base).difference(touched)
@@ -145,6 +151,8 @@ class Draft:
             raise TooManyOperations()
         change = KeyChange(kv, before)
         self.changes.append(change)
+        if kv.key not in self._keys:
+            insort(self._touched, kv.key)
         self._keys[kv.key] = None if change.deleted else kv
         return change
 
