@@ -157,6 +157,16 @@ async def test_txn_is_one_revision_and_sees_its_own_writes(api: Api) -> None:
     assert (failed.succeeded, failed.header.revision, len(failed.responses)) == (False, before + 1, 0)
 
 
+async def test_txn_reads_an_older_revision_without_its_own_writes(api: Api) -> None:
+    revision = await put(api, b"tp/a")
+    writes = [op(pb.PutRequest(key=b"tp/b"))]
+    old = op(pb.RangeRequest(key=b"tp/", range_end=b"tp0", revision=revision))
+    answer = await api.txn(pb.TxnRequest(success=[*writes, old]))
+    assert keys(answer.responses[1].response_range) == [b"tp/a"]
+    own = op(pb.RangeRequest(key=b"tp/b", revision=revision + 2))
+    assert await api.fails(api.txn(pb.TxnRequest(success=[*writes, own]))) == FUTURE
+
+
 async def test_txn_compares_everything_it_can(api: Api) -> None:
     revision = await put(api, b"c/a", b"m")
     kinds = pb.Compare
@@ -197,6 +207,8 @@ async def test_txn_bad_requests_are_refused(api: Api) -> None:
     many = [op(pb.PutRequest(key=b"x/%d" % n)) for n in range(129)]
     limit = ("INVALID_ARGUMENT", "etcdserver: too many operations in txn request")
     assert await api.fails(api.txn(pb.TxnRequest(success=many))) == limit
+    deep = pb.TxnRequest(success=[*many[:100], op(pb.TxnRequest(success=many[100:]))])
+    assert await api.fails(api.txn(deep)) == limit
     assert await api.fails(api.txn(pb.TxnRequest(success=[op(pb.PutRequest())]))) == NO_KEY
     future = op(pb.RangeRequest(key=b"x/a", revision=10**9))
     assert await api.fails(api.txn(pb.TxnRequest(success=[future]))) == FUTURE
@@ -407,7 +419,7 @@ async def test_leases_granted_are_listed_and_revoked(api: Api) -> None:
     await put(api, b"l/b", lease=granted.ID)
     await put(api, b"l/a", lease=granted.ID)
     left = await api.time_to_live(pb.LeaseTimeToLiveRequest(ID=granted.ID, keys=True))
-    assert (left.grantedTTL, sorted(left.keys), 500 < left.TTL <= 600) == (600, [b"l/a", b"l/b"], True)
+    assert (left.grantedTTL, sorted(left.keys), 500 < left.TTL < 600) == (600, [b"l/a", b"l/b"], True)
     assert granted.ID in [lease.ID for lease in (await api.leases(pb.LeaseLeasesRequest())).leases]
     revision = await put(api, b"l/b")  # the lease lets go of it
     revoked = await api.revoke(pb.LeaseRevokeRequest(ID=granted.ID))

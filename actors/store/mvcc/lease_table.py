@@ -39,8 +39,8 @@ class LeaseTable:
         return sorted(self._records)
 
     def left(self, lease: int, now: float) -> int:
-        """Return the remaining seconds, rounded up as etcd does."""
-        return max(0, math.ceil(self._deadlines[lease] - now))
+        """Return the remaining seconds, rounded down as etcd does."""
+        return max(0, math.floor(self._deadlines[lease] - now))
 
     def extend(self, lease: int, deadline: float) -> None:
         self._deadlines[lease] = deadline

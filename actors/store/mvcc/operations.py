@@ -207,9 +207,12 @@ def delete_range(request: pb.DeleteRangeRequest, draft: Draft) -> pb.DeleteRange
 
 
 def range_in_txn(request: pb.RangeRequest, draft: Draft, history: History) -> pb.RangeResponse:
-    """Evaluate a Range of a transaction: it sees what that has written. Raises Compacted, FutureRevision."""
+    """Evaluate a Range of a transaction: it sees what that has written, unless it names a revision, which is older.
+
+    Raises Compacted, FutureRevision.
+    """
     view: KeyView = draft
-    if request.revision > 0 and request.revision != draft.current:
+    if request.revision > 0 and not request.revision == draft.revision == draft.current:
         if request.revision > draft.index.revision:
             raise FutureRevision()
         if request.revision < draft.compacted:

@@ -59,12 +59,14 @@ def _may_repeat(branch: Sequence[pb.RequestOp]) -> bool:
 
 def _check_shape(request: pb.TxnRequest, limit: int) -> int:
     """Return the number of operations, nested ones included."""
-    if max(len(request.compare), len(request.success), len(request.failure)) > limit:
+    longest = max(len(request.compare), len(request.success), len(request.failure))
+    if longest > limit:
         raise TooManyOperations()
     for compare in request.compare:
         if not compare.key:
             raise EmptyKey()
-    return sum(_check_operation(each, limit) for branch in (request.success, request.failure) for each in branch)
+    left = limit - longest  # for a transaction in one of them, as in etcd
+    return sum(_check_operation(each, left) for branch in (request.success, request.failure) for each in branch)
 
 
 def _check_operation(operation: pb.RequestOp, limit: int) -> int:
