@@ -46,6 +46,7 @@ LENGTHS: dict[int, tuple[int, ...]] = {
     30: (10, 13, 22),
 }  # fmt: skip
 """Length of the code in bits: its symbols, in order. The end-of-string symbol, of 30 bits, never stands in a value."""
+LONGEST = max(LENGTHS)
 KNOWN_TEXT = 256
 """Bytes of a value whose text is remembered; 256 values are."""
 PADDING = 7
@@ -79,6 +80,8 @@ def _decode(data: bytes) -> bytes:
         if symbol is not None:
             found.append(symbol)
             code = length = 0
+        elif length >= LONGEST:  # further bits would make a number of all of them
+            break
     if length > PADDING or code != (1 << length) - 1:
         raise BadHttp2("a header's value does not end as the Huffman code must")
     return bytes(found)

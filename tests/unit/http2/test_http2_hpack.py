@@ -1,5 +1,7 @@
 """Headers as bytes: the examples of RFC 7541, what our encoder makes is what a decoder reads, and no bytes do harm."""
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +28,14 @@ def packed(text: bytes) -> bytes:
     bits = "".join(codes[symbol] for symbol in text)
     bits += "1" * (-len(bits) % 8)
     return int(bits or "0", 2).to_bytes(len(bits) // 8)
+
+
+def test_ones_without_end_are_refused_at_once() -> None:
+    """A header of 64 KiB of them held the process for half a minute."""
+    began = time.process_time()
+    with pytest.raises(BadHttp2):
+        decode(b"\xff" * 32_000)
+    assert time.process_time() - began < 1.0
 
 
 def test_the_examples_of_the_standard() -> None:
