@@ -4,7 +4,8 @@ A store that was restored from a backup or replaced may have a lower revision, o
 revisions alone prove nothing. Therefore each new watch begins a little in the past:
 - The changes of the newest RETAINED_REVISIONS revisions must come again, each with the same digest.
 - No other change may come between them and our position.
-- Revisions that the store has compacted are not expected.
+- Revisions that the store has compacted are not expected, nor deletions of the oldest one: if it is the compacted
+  revision itself, etcd has removed those, and kept what was put.
 """
 
 from collections import deque
@@ -18,6 +19,11 @@ RETAINED_REVISIONS = 32
 """Revisions that each new watch reads again."""
 
 
+Digest = tuple[int, int]
+"""Of a revision: sums over what it puts and what it deletes, each positive if there is any."""
+NOTHING: Digest = (0, 0)
+
+
 class HistoryLost(NodeplaneError, grpc="DATA_LOSS"):
     """Raised when the store's data does not continue what this cache has applied: it was restored or replaced.
 
@@ -29,8 +35,7 @@ class RecentRevisions:
     """Digests of the newest revisions, oldest first, at most RETAINED_REVISIONS."""
 
     def __init__(self) -> None:
-        self._known: deque[tuple[int, int]] = deque(maxlen=RETAINED_REVISIONS)
-        """(revision, digest); the digest of a revision with nothing but deletions is negative."""
+        self._known: deque[tuple[int, Digest]] = deque(maxlen=RETAINED_REVISIONS)
 
     def __len__(self) -> int:
         return len(self._known)
@@ -45,7 +50,7 @@ class RecentRevisions:
             if self._known and self._known[-1][0] == revision:
                 self._known[-1] = (revision, _joined(self._known[-1][1], event))
             else:
-                self._known.append((revision, _joined(-1, event)))
+                self._known.append((revision, _joined(NOTHING, event)))
 
     def forget_up_to(self, revision: int) -> None:
         """Drop revisions that the store has compacted: it may send them incompletely."""
@@ -59,12 +64,12 @@ class RecentRevisions:
 class HistoryCheck:
     """The changes that a new watch must bring up to `position`; call `contradiction` with each batch."""
 
-    def __init__(self, expected: dict[int, int], position: int) -> None:
+    def __init__(self, expected: dict[int, Digest], position: int) -> None:
         self._expected = expected
         self._position = position
         self.start = min(expected, default=position + 1)
         """The revision to watch from."""
-        self._open: tuple[int, int] | None = None
+        self._open: tuple[int, Digest] | None = None
         """The current revision, which the next batch may complete, and its digest so far."""
         self.passed = False
         """True once all expected changes came."""
@@ -77,7 +82,7 @@ class HistoryCheck:
                 return difference
             if at > self._position:
                 return self._end()
-            self._open = at, _joined(self._open[1] if self._open else -1, event)
+            self._open = at, _joined(self._open[1] if self._open else NOTHING, event)
         if revision >= self._position:
             return self._close() or self._end()
         return ""
@@ -87,24 +92,22 @@ class HistoryCheck:
         if self._open is None:
             return ""
         (revision, digest), self._open = self._open, None
-        if self._expected.pop(revision, None) == digest:
+        expected = self._expected.pop(revision, NOTHING)
+        if digest == expected or (revision == self.start and digest == (expected[0], 0)):
             return ""
         return f"revision {revision} holds another change than the one applied here"
 
     def _end(self) -> str:
-        if self._expected.get(self.start, 0) < 0:  # etcd compacts a deletion at exactly the compacted revision
-            del self._expected[self.start]
+        if not self._expected.get(self.start, NOTHING)[0]:
+            self._expected.pop(self.start, None)
         if self._expected:
             return f"the change of revision {min(self._expected)} is missing"
         self.passed = True
         return ""
 
 
-def _joined(digest: int, event: WatchEvent) -> int:
-    """Add an event to its revision's digest, which begins at -1.
-
-    The order of events in a revision does not matter. The digest stays negative while all events are deletions.
-    """
+def _joined(digest: Digest, event: WatchEvent) -> Digest:
+    """Add an event to its revision's digest; the order of events in a revision does not matter."""
+    puts, deletions = digest
     one = 2 + crc32(event.kv.value, crc32(event.kv.key))
-    so_far = abs(digest) + one
-    return -so_far if digest < 0 and event.deleted else so_far
+    return (puts, deletions + one) if event.deleted else (puts + one, deletions)

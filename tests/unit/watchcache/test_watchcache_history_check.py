@@ -1,5 +1,6 @@
 """A replaced history is recognised, and a history that only went on never is."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,6 +65,17 @@ def test_lineage_finds_changes_where_it_knew_of_none(backup: list[Write], size: 
 def test_lineage_expects_no_deletion_at_the_compacted_revision(deleted: bool) -> None:
     known = history([(1, deleted, 1), (2, False, 2)])
     assert bool(differs(known, 2, known[1:], 2)) == (not deleted)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_lineage_expects_what_is_put_at_the_compacted_revision(at: int) -> None:
+    """A revision of both, as when a service gives a port back, looked like another history."""
+    put, deleted, later = (event.kv for event in history([(1, False, 1), (2, True, 0), (3, False, 3)], at))
+    both = [WatchEvent(False, put, None), WatchEvent(True, msgspec.structs.replace(deleted, mod_revision=at), None)]
+    known = [*history([(0, False, 0)] * (at - 1)), *both, WatchEvent(False, later, None)]
+    now = [event for event in known if event is not both[1]]
+    assert bool(differs(known, at + 2, now, at + 2)) == (at > 1), "only the oldest revision may be the compacted one"
+    assert differs(known, at + 2, [event for event in known if event is not both[0]], at + 2)
 
 
 def test_lineage_forgets_what_is_compacted_and_stays_bounded() -> None:
