@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
@@ -113,7 +113,8 @@ class BusService:
         self._counters = counters
         self._garbage = garbage
         self._owner = Tasks()
-        self._tasks: dict[asyncio.Task[None], float] = {}
+        self._tasks: dict[asyncio.Task[Any], float] = {}
+        """Deadlines of those that have begun: one that is cancelled before would not record the end of its request."""
         self._loop = asyncio.get_running_loop()
 
     def serve(self, method: str, type: type[Any], handler: Handler[Any]) -> None:
@@ -130,16 +131,14 @@ class BusService:
             self._counters.refused += 1
             self._answer(peer, self._failure(frame.id, ResourceExhausted("too many calls are running here; try later")))
         elif verdict is RequestVerdict.RUN:
-            deadline = self._loop.time() + frame.ttl_ms / 1000
-            self._spawn(self._run(frame, deadline), deadline)
+            self._owner.start(self._run(frame, self._loop.time() + frame.ttl_ms / 1000), "bus call")
 
     def cast(self, frame: CastFrame) -> None:
         if self._casts >= CASTS:
             self._counters.refused += 1
             return
         self._casts += 1
-        deadline = self._loop.time() + CAST_TTL
-        self._spawn(self._run_cast(frame, deadline), deadline)
+        self._owner.start(self._run_cast(frame, self._loop.time() + CAST_TTL), "bus call")
 
     async def close(self) -> None:
         await self._owner.close()
@@ -149,11 +148,6 @@ class BusService:
         now = self._loop.time()
         for task in [task for task, deadline in self._tasks.items() if deadline < now]:
             task.cancel()
-
-    def _spawn(self, coroutine: Coroutine[Any, Any, None], deadline: float) -> None:
-        task = self._owner.start(coroutine, "bus call")
-        self._tasks[task] = deadline
-        task.add_done_callback(self._tasks.pop)
 
     async def _run(self, frame: RequestFrame, deadline: float) -> None:
         keep = frame.idempotent
@@ -185,12 +179,17 @@ class BusService:
         if method is None:
             raise Unimplemented(f"no method {name} is served here")
         request = self._decode(name, body, method.type)
+        task = asyncio.current_task()
+        assert task is not None, "a handler runs in a task"
+        self._tasks[task] = deadline
         try:
             return await method.handler(request, Call(method=name, id=id, deadline=deadline))
         except BusError:
             raise
         except Exception as error:
             raise self._broken(name, error) from error
+        finally:
+            del self._tasks[task]
 
     def _decode(self, name: str, body: bytes, type: type[Any]) -> Any:
         try:

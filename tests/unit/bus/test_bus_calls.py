@@ -1,15 +1,21 @@
 """Open calls and remembered replies: once-only effects, prompt failures, bounded tables."""
 
+import asyncio
+import time
 from pathlib import Path
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.bus.calls import OPEN_LIMIT, CallTable
+from protocols.bus.channel import Counters
 from protocols.bus.errors import DeadlineExceeded, ResourceExhausted, Unavailable
-from protocols.bus.service import RequestVerdict, ServedLimits, ServedRequests
+from protocols.bus.frames import EMPTY, VERSION, RequestFrame
+from protocols.bus.service import BusService, RequestVerdict, ServedLimits, ServedRequests
 from protocols.bus.types import BusOptions
+from protocols.messages.supervisor import Empty
 
 
 def table() -> CallTable:
@@ -116,3 +122,17 @@ def test_replies_remembered_are_bounded_in_bytes() -> None:
         served.done(id, b"12345678", keep=True)
     assert served.judge("a", b"") is RequestVerdict.RUN
     assert served.judge("b", b"") is RequestVerdict.REPLAY
+
+
+async def test_service_request_that_is_late_before_it_begins_leaves_no_trace() -> None:
+    """It was cancelled before its first step, and counted as running for good."""
+    service = BusService(1, Mock(), Counters(), Mock())
+    service.serve("m", Empty, AsyncMock(return_value=None))
+    for number in range(3):
+        service.request(b"peer", RequestFrame(VERSION, f"{number}", "m", 1, False, EMPTY))
+        time.sleep(0.002)  # noqa: ASYNC251  # the rest of this turn of the loop
+        service.on_tick()
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (service._served.running, service._counters.refused) == (0, 0)
+    await service.close()

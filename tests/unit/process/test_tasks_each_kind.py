@@ -374,8 +374,8 @@ async def front_door_goes_on_without_a_health_status(patch: Patch) -> None:
 async def other_calls_of_the_bus_are_answered(patch: Patch) -> None:
     service, breaks = BusService(4, Mock(), Mock(), Mock()), Breaks(True)
     for _ in range(2):
-        service._spawn(breaks(), 1e9)
-    await until_async("ended", lambda: not service._tasks)
+        service._owner.start(breaks(), "bus call")
+    await until_async("ended", lambda: not len(service._owner))
     assert breaks.calls == 2
     await service.close()
 
