@@ -178,10 +178,16 @@ class Tree:
                 return
 
     def forget(self, instance: str) -> None:
-        """Remove a child; a process that did not end in time gets SIGKILL, since no deadline is watched any more."""
+        """Remove a child; a process that did not end in time gets SIGKILL, since no deadline is watched any more.
+
+        So does one that the forkserver, which was stopped meanwhile, makes only later.
+        """
         child = self.children.pop(instance, None)
         if child is not None and child.pid:
-            self._signal(Signal(instance, child.pid, signal.SIGKILL, "would not end"))
+            self._end_forgotten(instance, child.pid)
+
+    def _end_forgotten(self, instance: str, pid: int) -> None:
+        self._signal(Signal(instance, pid, signal.SIGKILL, "would not end"))
 
     def tick(self) -> None:
         """Run the state machines; called once a second and at every deadline of a child."""
@@ -268,6 +274,8 @@ class Tree:
             return self._liveness.on_pong(report.loading, time.monotonic())
         child = self.children.get(report.instance)
         if child is None:
+            if isinstance(report, wire.Forked):  # ordered before it was forgotten
+                self._end_forgotten(report.instance, report.pid)
             return None
         now = time.monotonic()
         match report:

@@ -121,16 +121,20 @@ async def test_forkserver_not_replaced_ends_the_plane_in_order(
     made.close()
 
 
-def test_forgotten_child_that_does_not_end_is_killed(tmp_path: Path) -> None:
-    """A node that takes longer than its grace period to stop must not go on without a supervisor."""
+@pytest.mark.parametrize("late", [False, True])
+def test_forgotten_child_that_does_not_end_is_killed(tmp_path: Path, late: bool) -> None:
+    """A node that takes longer than its grace period to stop, or to start, must not go on without a supervisor."""
 
     async def stop_and_forget(pid: int) -> None:
         made = tree(Forkserver(), [], tmp_path)
         made.start()
-        made.child("a").spawned(pid, 0.0)
+        if not late:
+            made._report(wire.Forked("a", pid))
         await made.stop(["a"], 0.0)
         assert process.poll() is None
         made.forget("a")
+        if late:
+            made._report(wire.Forked("a", pid))
         made.close()
         assert made.children == {}
 
