@@ -21,11 +21,18 @@ WAITING = 1000
 """Events that wait to be written; past it the oldest is dropped and counted."""
 REMEMBERED = 4096
 """Written events that a repetition can still be added to."""
+LONGEST = 1024
+"""Characters of a message."""
 PAUSE_S = 1.0
 TRIES = 60
+SIMILAR, SIMILAR_S = 10, 600.0
+"""Messages of an object with one type and reason, from which on they share an event, as client-go's do: a probe that
+fails each second may print the time. A pause of so many seconds begins anew."""
+COMBINED = "(combined from similar events): "
 
 Key = tuple[str, ...]
-"""Identity of an event: object, field path, type, reason, message (the component is the recorder's)."""
+"""Identity of an event: object, type, reason, and unless it is a combined one, field path and message (the component is
+the recorder's)."""
 
 
 class _Waiting(msgspec.Struct):
@@ -40,6 +47,25 @@ class _Waiting(msgspec.Struct):
     count: int = 1
     tries: int = 0
     host: str = ""
+
+
+class _Similar(msgspec.Struct):
+    """The newest messages of an object with one type and reason."""
+
+    messages: dict[int, None] = {}
+    """Their hashes, oldest first."""
+    last: float = 0.0
+
+    def are_many(self, message: str, now: float) -> bool:
+        """Note a message; return True if it has to share an event with others."""
+        if now - self.last > SIMILAR_S:
+            self.messages.clear()
+        self.last = now
+        self.messages.setdefault(hash(message))
+        if len(self.messages) < SIMILAR:
+            return False
+        del self.messages[next(iter(self.messages))]
+        return True
 
 
 class _Written(msgspec.Struct):
@@ -64,6 +90,7 @@ class EventRecorder:
         self._options = options
         self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
         self._written = BoundedMap[Key, _Written](REMEMBERED)
+        self._similar = BoundedMap[Key, _Similar](REMEMBERED)
         self._wake = asyncio.Event()
         self.dropped = 0
 
@@ -78,11 +105,14 @@ class EventRecorder:
         """
         reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
         identity = (reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
-        key = (*identity, field_path, type, reason, message)
-        now = time.time()
+        key, now = (*identity, type, reason), time.time()
+        if self._similar.get_or_make(key, _Similar).are_many(message, now):
+            message = f"{COMBINED}{message}"
+        else:
+            key = (*key, field_path, message)
         if waiting := self._waiting.get(key):
             waiting.count += 1
-            waiting.last = now
+            waiting.last, waiting.message = now, message
             return
         suffix = _digest((self._options.component, *key)) if once else uuid.uuid4().hex[:16]
         self._waiting[key] = _Waiting(
@@ -128,7 +158,11 @@ class EventRecorder:
 
     async def _create_or_count(self, key: Key, waiting: _Waiting) -> None:
         if written := self._written.get(key):
-            body = {"count": written.count + waiting.count, "lastTimestamp": format_time(waiting.last)}
+            body = {
+                "count": written.count + waiting.count,
+                "lastTimestamp": format_time(waiting.last),
+                "message": waiting.message[:LONGEST],
+            }
             try:
                 await self._client.patch(EVENTS, written.name, written.namespace, body)
             except ApiError as error:
@@ -155,7 +189,7 @@ class EventRecorder:
             "involvedObject": waiting.reference,
             "type": waiting.type,
             "reason": waiting.reason,
-            "message": waiting.message[:1024],
+            "message": waiting.message[:LONGEST],
             "source": source,
             "reportingComponent": self._options.component,
             "reportingInstance": waiting.host,

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from protocols.kube.meta import Object
-from protocols.kubeclient.events import EventRecorder, RecorderOptions
+from protocols.kubeclient.events import EventRecorder, RecorderOptions, _Similar
 from tests.support.memory_api import MemoryApi
 from tests.support.waiting import until_async
 
@@ -50,3 +50,25 @@ async def test_other_events_are_written_by_each_process() -> None:
     for _ in range(2):
         await send(api, "it runs", once=False)
     assert messages(api) == [("it runs", 1)] * 2
+
+
+async def test_events_that_differ_in_their_message_share_one_after_nine() -> None:
+    """A probe that prints the time left an event for each second in the store."""
+    api = MemoryApi()
+    recorder = EventRecorder(api, RecorderOptions(component="c"))  # type: ignore[arg-type]  # stands for a client
+    running = asyncio.create_task(recorder.run())
+    for number in range(30):
+        recorder.event(slice_object("u"), "Warning", "Unhealthy", f"probe failed: {number}")
+        await until_async("written", lambda: not recorder._waiting, every=0.001)
+    recorder.event(slice_object("u"), "Warning", "Other", "by another reason")
+    await until_async("the last is written", lambda: len(api.objects["events"]) == 11, every=0.001)
+    running.cancel()
+    alone = [(f"probe failed: {number}", 1) for number in range(9)]
+    assert messages(api) == [("(combined from similar events): probe failed: 29", 21), ("by another reason", 1), *alone]
+
+
+def test_similar_events_are_told_apart_after_a_pause() -> None:
+    similar = _Similar()
+    assert [similar.are_many(f"{number}", 0.0) for number in range(11)] == [False] * 9 + [True] * 2
+    assert not similar.are_many("9", 1.0), "known"
+    assert not similar.are_many("11", 602.0)
