@@ -97,6 +97,7 @@ class WatchStream:
             watcher = self.session.behind()
             if watcher is not None:
                 await self._catch_up(watcher)
+                await asyncio.sleep(0)  # a client may open thousands in the past, and each looks at all recent changes
             elif not self.session.queue:
                 self.wake.clear()
                 await self.wake.wait()

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import islice
 
 from actors.store.model.options import StoreOptions
 from actors.store.model.types import KeyChange
@@ -58,11 +57,7 @@ class WatchHub:
         """
         if watcher.next_revision <= self._floor:
             return None
-        skip = next((n for n, each in enumerate(self._recent) if each.revision >= watcher.next_revision), None)
-        if skip is None:
-            return (), self.revision
-        wanted = [change for change in islice(self._recent, skip, None) if watcher.wants(change)]
-        return self._cut(wanted)
+        return self._cut(watcher.wanted(self._recent))
 
     def _cut(self, changes: list[KeyChange]) -> tuple[Sequence[KeyChange], int]:
         count, size = 0, 0

@@ -96,15 +96,17 @@ class WatchSession:
                 self._deliver(watcher, changes, revision)
 
     def _deliver(self, watcher: Watcher, changes: Sequence[KeyChange], revision: int) -> None:
-        if self.full and any(watcher.wants(change) for change in changes):
+        wanted = watcher.wanted(changes)
+        if self.full and wanted:
             watcher.synced = False
             return
-        self._send(watcher, changes, revision)
+        self._send(watcher, wanted, revision)
 
-    def _send(self, watcher: Watcher, changes: Sequence[KeyChange], complete: int) -> None:
-        for response in responses(watcher, changes, self._header(self.revision)):
-            self._push(response)
+    def _send(self, watcher: Watcher, wanted: list[KeyChange], complete: int) -> None:
+        if wanted:
             watcher.busy = True
+            for response in responses(watcher, wanted, self._header(self.revision)):
+                self._push(response)
         watcher.next_revision = max(watcher.next_revision, complete + 1)
 
     def behind(self) -> Watcher | None:
@@ -115,7 +117,7 @@ class WatchSession:
         """Queue changes read for a watcher that is behind; they are complete up to a revision."""
         if self.watchers.get(watcher.id) is not watcher:
             return  # cancelled while the log was read
-        self._send(watcher, changes, complete)
+        self._send(watcher, watcher.wanted(changes), complete)
         watcher.synced = watcher.next_revision > self.revision
 
     def compacted(self, watcher: Watcher, revision: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from actors.store.model.types import KeyChange, in_range
+from actors.store.model.types import FOREVER, KeyChange
 from actors.store.mvcc.operations import to_wire
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
@@ -32,12 +32,18 @@ class Watcher(msgspec.Struct):
     busy: bool = False
     """True if it had events since the last progress tick."""
 
-    def wants(self, change: KeyChange) -> bool:
-        return (
-            change.revision >= self.next_revision
-            and in_range(change.kv.key, self.key, self.end)
-            and not (self.no_delete if change.deleted else self.no_put)
-        )
+    def wanted(self, changes: Iterable[KeyChange]) -> list[KeyChange]:
+        """Return those of its keys that it has not seen. Each watcher asks about each change, so most end here."""
+        key, end = self.key, self.end
+        if not end:
+            mine = [change for change in changes if change.kv.key == key]
+        else:
+            mine = [change for change in changes if key <= change.kv.key and (end == FOREVER or change.kv.key < end)]
+        return [
+            change
+            for change in mine
+            if change.revision >= self.next_revision and not (self.no_delete if change.deleted else self.no_put)
+        ]
 
 
 def make_watcher(request: pb.WatchCreateRequest, watch_id: int, revision: int) -> Watcher:
@@ -69,8 +75,8 @@ class Response(msgspec.Struct, frozen=True):
 
 
 def responses(watcher: Watcher, changes: Iterable[KeyChange], header: pb.ResponseHeader) -> Iterator[Response]:
-    """Return the matching changes as responses, split between revisions; the last one has the header's revision."""
-    groups = list(_groups([change for change in changes if watcher.wants(change)]))
+    """Return changes that the watcher wants, split between revisions; the last response has the header's revision."""
+    groups = list(_groups(changes))
     for group in groups:
         message = pb.WatchResponse(watch_id=watcher.id, events=[_event(change, watcher.prev_kv) for change in group])
         message.header.CopyFrom(header)
@@ -79,7 +85,7 @@ def responses(watcher: Watcher, changes: Iterable[KeyChange], header: pb.Respons
         yield from _pieces(message, sum(change.size for change in group), watcher.fragment)
 
 
-def _groups(changes: list[KeyChange]) -> Iterator[list[KeyChange]]:
+def _groups(changes: Iterable[KeyChange]) -> Iterator[list[KeyChange]]:
     group: list[KeyChange] = []
     size = 0
     for change in changes:

@@ -129,10 +129,10 @@ STORE = (
         "caught-up",
         SESSION,
         old="""\
-        self._send(watcher, changes, complete)
+        self._send(watcher, watcher.wanted(changes), complete)
         watcher.synced = watcher.next_revision > self.revision
 """,
-        new="        self._send(watcher, changes, complete)\n        watcher.synced = True\n",
+        new="        self._send(watcher, watcher.wanted(changes), complete)\n        watcher.synced = True\n",
         mistake="A watch that read a part of its history counts as up to date.",
     ),
     Mutant(
