@@ -3,9 +3,11 @@
 NODEPLANE_STORE_ROUNDS=100 runs longer, NODEPLANE_STORE_SEED=n repeats a run.
 """
 
+import asyncio
 import os
+from collections import defaultdict
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from protocols.wire import etcd_pb2 as pb
 from protocols.wire import mvcc_pb2
 from tests.integration.etcd_fixture import etcd_binary
-from tests.support.etcd_script import Script, answer
+from tests.support.etcd_script import KEYS, Script, answer
 from tests.support.seed import seed_of
 from tests.support.store_lab import Api, etcd_process, lab, listened_at, read, until
 
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.heavy
 ROUNDS = int(os.environ.get("NODEPLANE_STORE_ROUNDS", "1"))
 SEED = seed_of("NODEPLANE_STORE_SEED")
 CALLS = 400
+WATCHES = 12
 
 
 @asynccontextmanager
@@ -57,9 +60,38 @@ async def same_answers(ours: Api, etcd: Api, seed: int) -> None:
         expected, found = await answer(etcd, kind, request), await answer(ours, kind, request)
         assert found == expected, f"NODEPLANE_STORE_SEED={SEED}, {kind} at {script.revision}: {request}"
         script.revision = getattr(getattr(expected, "header", None), "revision", script.revision)
+    creates = [script.watch() for _ in range(WATCHES)]
+    further = [await watch_each(api, creates) for api in (ours, etcd)]
+    for number in range(3):
+        for api in (ours, etcd):
+            await api.put(pb.PutRequest(key=KEYS[number], value=b"later"))
     last = [(await api.put(pb.PutRequest(key=b"s/last"))).header.revision for api in (ours, etcd)]
     heard = [await events_to(stream, revision) for stream, revision in zip(streams, last, strict=True)]
     assert heard[0] == heard[1], f"NODEPLANE_STORE_SEED={SEED}"
+    told = [await told_by(stream) for stream in further]
+    assert told[0] == told[1], f"NODEPLANE_STORE_SEED={SEED}, {creates}"
+
+
+async def watch_each(api: Api, creates: list[pb.WatchCreateRequest]) -> Any:
+    stream = api.watch()
+    for create in creates:
+        await stream.write(pb.WatchRequest(create_request=create))
+    await asyncio.sleep(0.3)  # etcd sends what has passed ten times a second
+    return stream
+
+
+async def told_by(stream: Any) -> dict[int, list[Any]]:
+    """What each watch of a stream is told, until it is silent: its begin and end, and events as they come."""
+    told: defaultdict[int, list[Any]] = defaultdict(list)
+    with suppress(TimeoutError):
+        while True:
+            response = await read(stream, 0.5)
+            if response.created or response.canceled:
+                fields = response.created, response.canceled, response.compact_revision, response.cancel_reason
+                told[response.watch_id].append(fields)
+            told[response.watch_id].extend(response.events)
+    stream.cancel()
+    return dict(told)
 
 
 @pytest.mark.timeout(120 + 20 * ROUNDS)

@@ -12,6 +12,7 @@ KEYS = [b"s/a", b"s/aa", b"s/b", b"s/b/1", b"s/b/2", b"s/c", b"s/d"]
 ENDS = [b"", b"", b"", b"\0", b"s0", b"s/b", b"s/c", b"s/b/2", b"s/a"]
 LEASES = [0, 0, 0, 0, 101, 102, 103]
 NEVER = 999_999
+FILTERS = [pb.WatchCreateRequest.NOPUT, pb.WatchCreateRequest.NODELETE]
 VALUES = [b"", b"1", b"2", b"10", b"x" * 40]
 OPERAND = {
     pb.Compare.VERSION: "version",
@@ -126,6 +127,17 @@ class Script:
 
     def _leases(self) -> pb.LeaseLeasesRequest:
         return pb.LeaseLeasesRequest()
+
+    def watch(self) -> pb.WatchCreateRequest:
+        """A watch of the past, of now or of a moment that comes; some of them of compacted revisions or no key."""
+        return pb.WatchCreateRequest(
+            key=self._key(),
+            range_end=self._some(ENDS),
+            start_revision=self._some([0, self._revision(), self._random.randint(1, self.revision + 3)]),
+            prev_kv=self._often(0.5),
+            fragment=self._often(),
+            filters=self._some([[], [], *([kind] for kind in FILTERS), FILTERS]),
+        )
 
 
 async def answer(api: Api, kind: str, request: Any) -> Any:
