@@ -29,10 +29,11 @@ SIMILAR, SIMILAR_S = 10, 600.0
 """Messages of an object with one type and reason, from which on they share an event, as client-go's do: a probe that
 fails each second may print the time. A pause of so many seconds begins anew."""
 COMBINED = "(combined from similar events): "
+"""Before the newest of the messages."""
 
 Key = tuple[str, ...]
-"""Identity of an event: object, type, reason, and unless it is a combined one, field path and message (the component is
-the recorder's)."""
+"""Identity of an event: object, field path, type, reason, and unless it is a combined one the message (the component is
+the recorder's). client-go combines those of all field paths, so that nobody knows whose they are."""
 
 
 class _Waiting(msgspec.Struct):
@@ -50,7 +51,7 @@ class _Waiting(msgspec.Struct):
 
 
 class _Similar(msgspec.Struct):
-    """The newest messages of an object with one type and reason."""
+    """The newest messages about one thing, with one type and reason."""
 
     messages: dict[int, None] = {}
     """Their hashes, oldest first."""
@@ -105,11 +106,11 @@ class EventRecorder:
         """
         reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
         identity = (reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
-        key, now = (*identity, type, reason), time.time()
+        key, now = (*identity, field_path, type, reason), time.time()
         if self._similar.get_or_make(key, _Similar).are_many(message, now):
             message = f"{COMBINED}{message}"
         else:
-            key = (*key, field_path, message)
+            key = (*key, message)
         if waiting := self._waiting.get(key):
             waiting.count += 1
             waiting.last, waiting.message = now, message

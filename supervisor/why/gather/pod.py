@@ -9,6 +9,7 @@ from protocols.kube.meta import Object, event_time, uid_of
 from protocols.kube.objects import mapping, number
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
+from protocols.kubeclient.events import COMBINED
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, UsageError
 from supervisor.why.gather.device_managers import best_plugins, offered_elsewhere, plugin_evidence
@@ -107,7 +108,7 @@ def _event(event: Object) -> ApiEvent:
         time_or(event_time(event)),
         str(event.get("type") or ""),
         str(event.get("reason") or ""),
-        str(event.get("message") or ""),
+        str(event.get("message") or "").removeprefix(COMBINED),
         number(event.get("count")) or 1,
         _container(str(mapping(event.get("involvedObject")).get("fieldPath") or "")),
     )

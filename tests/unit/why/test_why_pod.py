@@ -388,6 +388,12 @@ def test_event_names_its_container() -> None:
     assert [gather._event(event).container, gather._event({}).container] == ["setup", ""]
 
 
+def test_event_of_several_has_the_newest_message() -> None:
+    """A failing probe that prints the time has such ones, here and on any kubelet."""
+    event = {"message": "(combined from similar events): Readiness probe failed: 12:00"}
+    assert gather._event(event).message == "Readiness probe failed: 12:00"
+
+
 async def test_newest_events_are_shown_of_more_than_a_page() -> None:
     """An API lists by key: with a limit, those of the last names are missing, whatever their time."""
     items = [{"message": str(number), "lastTimestamp": f"2026-01-01T00:{number // 60:02}:{number % 60:02}Z"}
