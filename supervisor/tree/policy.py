@@ -96,7 +96,9 @@ class Child:
         return self._spawn(now)
 
     def spawned(self, pid: int, now: float) -> list[Action]:
-        """Record the new process."""
+        """Record the new process. A second one was ordered for a child of the same name that is forgotten."""
+        if self.pid:
+            return [Signal(self.spec.instance, pid, signal.SIGKILL, "one too many")]
         self.pid = pid
         self._fork_failures = 0
         self.started_at = self._beat_at = now

@@ -263,6 +263,13 @@ def test_child_forked_again_forgets_refusals() -> None:
     assert child.state is ChildState.STARTING
 
 
+def test_child_has_one_process_of_two_that_were_ordered() -> None:
+    """One was ordered for a child of its name that was forgotten. It held the name, and the other failed for that."""
+    child = started()
+    assert child.spawned(101, 1.0) == [Signal("a", 101, signal.SIGKILL, "one too many")]
+    assert child.pid == 100
+
+
 def test_child_refused_while_stopping_is_stopped() -> None:
     child = make()
     child.start(0.0)
