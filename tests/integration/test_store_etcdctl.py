@@ -139,6 +139,7 @@ async def _fill(api: Api) -> None:
     both = [pb.RequestOp(request_put=pb.PutRequest(key=b"/snap/%s" % name)) for name in (b"left", b"right")]
     await api.txn(pb.TxnRequest(success=both))
     lease = (await api.grant(pb.LeaseGrantRequest(TTL=600))).ID
+    await api.grant(pb.LeaseGrantRequest(TTL=600, ID=-77))  # a client may choose any
     await api.put(pb.PutRequest(key=b"/snap/leased", value=b"x" * 1_000_000, lease=lease))
 
 

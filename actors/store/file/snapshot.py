@@ -70,8 +70,8 @@ def _place(revision: int, sub: int) -> bytes:
 
 
 def _leases(db: sqlite3.Connection) -> Iterator[Pair]:
-    for lease, ttl in db.execute("SELECT id, ttl FROM leases WHERE id > 0 ORDER BY id"):
-        yield lease.to_bytes(8, "big"), b"\x08" + varint(lease) + b"\x10" + varint(ttl)
+    for lease, ttl in db.execute("SELECT id, ttl FROM leases ORDER BY id < 0, id"):  # in the order of their bytes
+        yield lease.to_bytes(8, "big", signed=True), b"\x08" + varint(lease) + b"\x10" + varint(ttl)
 
 
 def _meta(compacted: int) -> list[Pair]:
