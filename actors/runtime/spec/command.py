@@ -73,10 +73,10 @@ def spec(
     """Return the content of spec.json, the fields of actors.runtime.shim.child.Spec. Raises InvalidRequest."""
     config, pod = container.config, container.sandbox.config
     context = config.linux.security_context
-    uid, gid, groups = user_of(context, image)
+    uid, gid, groups, home = user_of(context, image)
     return {
         "argv": arguments(config, image),
-        "env": [[_base64(name), _base64(value)] for name, value in _environment(config, pod, image).items()],
+        "env": [[_base64(name), _base64(value)] for name, value in _environment(container, image, home).items()],
         "cwd": config.working_dir or (image.config.working_dir if image else "") or "/",
         "log": container.log_path,
         "tty": config.tty,
@@ -108,10 +108,11 @@ def _base64(value: bytes) -> str:
     return base64.b64encode(value).decode()
 
 
-def _environment(config: pb.ContainerConfig, pod: pb.PodSandboxConfig, image: Image | None) -> dict[bytes, bytes]:
+def _environment(container: Container, image: Image | None, home: str) -> dict[bytes, bytes]:
     """Return environment variables; the container's override its mounts', the image's, and four defaults."""
+    config, pod = container.config, container.sandbox.config
     hostname = pod.hostname or pod.metadata.name or socket.gethostname()
-    home = "/root" if image else os.environ.get("HOME", "/")
+    home = home or os.environ.get("HOME", "/")
     values = {"PATH": DEFAULT_PATH, "HOSTNAME": hostname, "HOME": home, "TERM": "xterm"}
     variables = {key.encode(): value.encode() for key, value in values.items()}
     for pair in image.config.env if image else ():

@@ -59,6 +59,11 @@ def _numbers(names: Iterable[str]) -> _Numbers:
 
 MOST_BYTES = 1 << 20
 """Bytes read of a user database; the rest is ignored."""
+MOST_ID = 2**31 - 1
+"""Largest user and group id of an OCI runtime and of kubelet."""
+MOST_GROUPS = 1024
+"""Groups that an image may give its user: each status has them all."""
+MOST_SHOWN = 80
 
 
 class _User(NamedTuple):
@@ -66,6 +71,9 @@ class _User(NamedTuple):
     """-1: same as the runtime."""
     gid: int = -1
     groups: tuple[int, ...] = ()
+    """All groups, the primary one first."""
+    home: str = ""
+    """Home directory; empty: the runtime's."""
 
 
 def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> _User:
@@ -73,21 +81,23 @@ def user_of(context: pb.LinuxContainerSecurityContext, image: Image | None) -> _
     database = _UserDatabase(image.root if image else "/")
     named = context.run_as_username or (image.config.user if image else "")
     if context.HasField("run_as_user"):
-        uid, gid = context.run_as_user.value, database.group_of(context.run_as_user.value)
+        uid, gid = database.find(str(context.run_as_user.value))
     elif named:
         uid, gid = database.find(named)
     else:
-        uid, gid = -1, -1
+        uid, gid = (0, 0) if image else (-1, -1)
     if context.HasField("run_as_group"):
-        gid = context.run_as_group.value
-    groups = tuple(dict.fromkeys(context.supplemental_groups))
+        gid = _id(context.run_as_group.value)
+    merged = image is not None and context.supplemental_groups_policy == pb.Merge
+    own = (os.getegid() if gid < 0 else gid, *(database.groups_of(uid) if merged else ()))
+    groups = tuple(dict.fromkeys((*own, *map(_id, context.supplemental_groups))))
     _permit(uid, groups)
-    return _User(uid, gid, groups)
+    return _User(uid, gid, groups, "" if uid < 0 else database.home_of(uid))
 
 
 def shown_user(context: pb.LinuxContainerSecurityContext, image: Image | None) -> tuple[int, ...]:
-    """Return the user, group and further groups of `user_of` for reports, with the runtime's own in place of -1."""
-    uid, gid, groups = user_of(context, image)
+    """Return the user, its group and all groups of `user_of` for reports, with the runtime's own in place of -1."""
+    uid, gid, groups, _ = user_of(context, image)
     return (os.geteuid() if uid < 0 else uid, os.getegid() if gid < 0 else gid, *groups)
 
 
@@ -97,7 +107,17 @@ def _permit(uid: int, groups: tuple[int, ...]) -> None:
     if uid not in (-1, os.geteuid()):
         raise InvalidRequest(f"run_as_user {uid} needs nodeplane to run as root")
     if strange := sorted(set(groups) - {os.getegid(), *os.getgroups()}):
-        raise InvalidRequest(f"supplemental group {strange[0]} needs nodeplane to run as root")
+        raise InvalidRequest(f"group {strange[0]} needs nodeplane to run as root")
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= len(str(MOST_ID)) and int(text) <= MOST_ID
+
+
+def _id(number: int) -> int:
+    if not 0 <= number <= MOST_ID:
+        raise InvalidRequest(f"user and group ids are 0 to {MOST_ID}, not {number}")
+    return number
 
 
 class _UserDatabase:
@@ -107,39 +127,52 @@ class _UserDatabase:
         self._root = "" if root == "/" else root
 
     def find(self, user: str) -> tuple[int, int]:
-        """Resolve `name`, `uid`, `name:group` or `uid:gid`."""
+        """Resolve `name`, `uid`, `name:group` or `uid:gid`. A user that has only a number has the group 0."""
         name, _, group = user.partition(":")
-        if name.isdecimal():
-            uid, gid = int(name), self.group_of(int(name))
-        else:
-            uid, gid = self._named(name)
-        if group:
-            gid = int(group) if group.isdecimal() else self._group(group)
-        return uid, gid
+        name = name or "0"
+        entry = self._entry(name)
+        if entry is None and not _is_id(name):
+            raise InvalidRequest(f'user "{name[:MOST_SHOWN]}" does not exist {self._where()}')
+        uid, gid = (int(entry[2]), int(entry[3])) if entry else (int(name), 0)
+        return uid, self._group(group) if group else gid
 
-    def group_of(self, uid: int) -> int:
-        """Return the primary group of a user; 0 if the user is unknown."""
-        return next((int(line[3]) for line in self._lines("passwd") if line[2] == str(uid)), 0)
+    def home_of(self, uid: int) -> str:
+        """Return the home directory of a user; `/` if it has none."""
+        entry = self._entry(str(uid))
+        return (entry[5] if entry and len(entry) > 5 else "") or "/"
 
-    def _named(self, name: str) -> tuple[int, int]:
-        for line in self._lines("passwd"):
-            if line[0] == name:
-                return int(line[2]), int(line[3])
-        where = "in the image" if self._root else "on this host"
-        raise InvalidRequest(f'user "{name}" does not exist {where}')
+    def groups_of(self, uid: int) -> tuple[int, ...]:
+        """Return the groups that have the user as a member. Raises InvalidRequest for too many."""
+        entry = self._entry(str(uid))
+        lines = self._lines("group", 1) if entry else []
+        groups = tuple(int(line[2]) for line in lines if len(line) > 3 and entry and entry[0] in line[3].split(","))
+        if len(groups) > MOST_GROUPS:
+            raise InvalidRequest(f"user {uid} is in {len(groups)} groups {self._where()}, at most {MOST_GROUPS} are read")
+        return groups
+
+    def _entry(self, user: str) -> list[str] | None:
+        """Return the line of a name, or of a number."""
+        field = 2 if user.isdecimal() else 0
+        return next((line for line in self._lines("passwd", 2) if line[field] == user), None)
 
     def _group(self, name: str) -> int:
-        for line in self._lines("group"):
+        if _is_id(name):
+            return int(name)
+        for line in self._lines("group", 1):
             if line[0] == name:
                 return int(line[2])
-        raise InvalidRequest(f'group "{name}" does not exist')
+        raise InvalidRequest(f'group "{name[:MOST_SHOWN]}" does not exist {self._where()}')
 
-    def _lines(self, name: str) -> list[list[str]]:
+    def _where(self) -> str:
+        return "in the image" if self._root else "on this host"
+
+    def _lines(self, name: str, ids: int) -> list[list[str]]:
+        """Return the lines that have `ids` ids after the password."""
         data = b""
         with contextlib.suppress(OSError):
             data = _read(self._root or "/", f"etc/{name}")
         lines = [line.split(":") for line in data.decode(errors="replace").splitlines()]
-        return [line for line in lines if len(line) >= 3 and all(n.isdecimal() for n in line[2:4][: len(line) - 2])]
+        return [line for line in lines if len(line) >= 2 + ids and all(map(_is_id, line[2 : 2 + ids]))]
 
 
 def _read(root: str, path: str) -> bytes:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -343,6 +344,42 @@ def test_users_are_read_of_the_image_alone(tmp_path: Path) -> None:
         image = Image("sha256:0", ("x",), str(tmp_path / "root"), 1, ImageConfig(user=user))
         with pytest.raises(InvalidRequest, match="does not exist"):
             user_of(pb.LinuxContainerSecurityContext(), image)
+
+
+PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:50:App:/home/app:/bin/sh\nbad:x:99999999999:1::/:\nshort:x:7\n"
+GROUP = f"staff:x:50:\nvideo:x:44:root,app\nbad:x:99999999999:app\n{''.join(f'{n}:x:{n}:many{chr(10)}' for n in range(1025))}"
+
+
+@pytest.fixture
+def users(tmp_path: Path) -> Callable[..., Any]:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "passwd").write_text(PASSWD + "many:x:8:8::/:\n")
+    (tmp_path / "etc" / "group").write_text(GROUP)
+    image = Image("sha256:0", ("x",), str(tmp_path), 1, ImageConfig())
+    return lambda user="", **context: user_of(
+        pb.LinuxContainerSecurityContext(**context), msgspec.structs.replace(image, config=ImageConfig(user=user))
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users are for root only")
+def test_user_has_the_groups_and_the_home_that_the_image_gives_it(users: Callable[..., Any]) -> None:
+    assert users("app") == users(run_as_user={"value": 1000}) == (1000, 50, (50, 44), "/home/app")
+    assert users("app", supplemental_groups_policy=pb.Strict, supplemental_groups=[9]).groups == (50, 9)
+    assert users() == (0, 0, (0, 44), "/root")
+    assert users("5:staff") == (5, 50, (50,), "/")
+
+
+@pytest.mark.parametrize("user", ["bad", "short", "99999999999999999999", "9" * 5000, "0:9999999999", "0:bad", "many"])
+def test_ids_that_no_status_can_hold_are_an_error(users: Callable[..., Any], user: str) -> None:
+    with pytest.raises(InvalidRequest):
+        users(user)
+
+
+@pytest.mark.parametrize("field", ["run_as_user", "run_as_group"])
+@pytest.mark.parametrize("number", [-1, 2**31])
+def test_ids_of_a_request_are_checked(users: Callable[..., Any], field: str, number: int) -> None:
+    with pytest.raises(InvalidRequest):
+        users(**{field: {"value": number}})
 
 
 # whatever the tar

@@ -35,7 +35,7 @@ def container(pod: Sandbox, name: str, at: int = 1, **fields: Any) -> Container:
 
 def test_status_has_the_ids_that_a_container_runs_as() -> None:
     context = pb.LinuxContainerSecurityContext()
-    assert shown_user(context, None) == (os.geteuid(), os.getegid())
+    assert shown_user(context, None) == (os.geteuid(), os.getegid(), os.getegid())
     made = container(sandbox(), "a")
     assert not container_status(made).HasField("user")
     made.record = msgspec.structs.replace(made.record, user=(5, 6, 7))
