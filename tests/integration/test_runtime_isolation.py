@@ -341,9 +341,9 @@ async def test_cdi_device_nodes_that_the_host_lacks_are_made() -> None:
             "character special file 1:3 640 0:7\n"
         )
         assert await inside(runtime, id, "head -c 2 /dev/np-zero | wc -c") == "2\n"
-        gone = [pb.CDIDevice(name="np.example.com/made=gone")]
+        gone = {"cdi.k8s.io/plugin": "np.example.com/made=gone"}
         await refused(
-            runtime.create(sandbox, "true", name="gone", CDI_devices=gone),
+            runtime.create(sandbox, "true", name="gone", annotations=gone),
             'failed to stat CDI host device "/dev/np-gone": no such file or directory',
         )
         await runtime.call("RemoveContainer", container_id=id)

@@ -4,6 +4,7 @@ Files in later directories override those in earlier ones. Two files of one dire
 it unusable.
 """
 
+import itertools
 import logging
 import os
 import stat
@@ -184,6 +185,16 @@ def _load(path: Path) -> Any:
         return read_yaml(raw, EXPANDED).value
     except yaml.YAMLError as error:
         raise ValueError(str(error)) from None
+
+
+ANNOTATION = "cdi.k8s.io/"
+"""Prefix of annotations with names of devices, separated by commas: how device plugins ask for them without the field."""
+
+
+def requested_devices(config: pb.ContainerConfig) -> list[str]:
+    """Return the names of a container's CDI devices: those of the field, then those of annotations."""
+    noted = (config.annotations[key].split(",") for key in sorted(config.annotations) if key.startswith(ANNOTATION))
+    return list(dict.fromkeys(itertools.chain((device.name for device in config.CDI_devices), *noted)))
 
 
 BINDS = ("", "bind", "none")

@@ -22,7 +22,7 @@ from actors.runtime.model.containers import (
 )
 from actors.runtime.model.errors import InvalidRequest, NotFound, ShuttingDown, StartFailed, StopTimedOut, WrongState
 from actors.runtime.model.pods import Clock, RuntimePods, container_key, new_id, running_containers
-from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes
+from actors.runtime.operations.cdi_devices import CdiFiles, apply_devices, missing_nodes, requested_devices
 from actors.runtime.operations.host_paths import MountPoints, ready_sources
 from actors.runtime.spec import command
 from actors.runtime.spec.users import shown_user
@@ -95,8 +95,8 @@ class Containers:
             await ready_sources(config.mounts)
         _require_ready(sandbox)
         nodes: tuple[DeviceNode, ...] = ()
-        if config.CDI_devices and script is None:
-            config, nodes = await self._with_cdi(config, image, sandbox)
+        if (devices := requested_devices(config)) and script is None:
+            config, nodes = await self._with_cdi(config, devices, image, sandbox)
         user = () if script is not None else await asyncio.to_thread(shown_user, config.linux.security_context, image)
         key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
         self._deps.pods.container_names.reserve(key, id)
@@ -214,10 +214,9 @@ class Containers:
         )
 
     async def _with_cdi(
-        self, config: pb.ContainerConfig, image: Image | None, sandbox: Sandbox
+        self, config: pb.ContainerConfig, names: list[str], image: Image | None, sandbox: Sandbox
     ) -> tuple[pb.ContainerConfig, tuple[DeviceNode, ...]]:
         """Return the configuration with the CDI devices as described now; every start uses the same."""
-        names = list(dict.fromkeys(device.name for device in config.CDI_devices))
         devices = await asyncio.to_thread(self._deps.cdi.find, names)
         nodes = await asyncio.to_thread(missing_nodes, devices)
         made = {node.path for node in nodes}

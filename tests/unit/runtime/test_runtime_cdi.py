@@ -7,7 +7,13 @@ import pytest
 
 from actors.runtime.model.errors import CdiUnusable
 from actors.runtime.operations import cdi_devices
-from actors.runtime.operations.cdi_devices import MOST_EDITS, CdiFiles, apply_devices, missing_nodes
+from actors.runtime.operations.cdi_devices import (
+    MOST_EDITS,
+    CdiFiles,
+    apply_devices,
+    missing_nodes,
+    requested_devices,
+)
 from actors.runtime.spec.isolation import _devices
 from protocols.kube.meta import Object
 from protocols.wire import cri_pb2 as pb
@@ -72,6 +78,12 @@ def test_a_later_directory_goes_first_and_equals_cancel_each_other(tmp_path: Pat
     (high / "again.json").write_text(spec(device("a", env=["FROM=again"])))
     with pytest.raises(CdiUnusable, match=r"unresolvable CDI devices gpu\.example\.com/device=a: .*two files"):
         look(low, high)
+
+
+def test_devices_may_be_asked_for_by_annotations() -> None:
+    notes = {"cdi.k8s.io/b": "x.y/z=3", "cdi.k8s.io/a": "x.y/z=1,x.y/z=2", "cdi.k8s.io": "x.y/z=9"}
+    config = pb.ContainerConfig(CDI_devices=[pb.CDIDevice(name="x.y/z=2")], annotations=notes)
+    assert requested_devices(config) == ["x.y/z=2", "x.y/z=1", "x.y/z=3"]
 
 
 def test_rubbish_is_left_out_and_what_is_missing_named(tmp_path: Path) -> None:
