@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess
 from tests.support.spdy import SpdyClient
 
@@ -55,6 +56,21 @@ async def test_attach_and_protocols_nobody_knows() -> None:
         again = SpdyClient()
         assert " 404 " in await again.open(url, V4), "good once"
         again.close()
+
+
+async def test_stdin_once_ends_with_the_client_that_types() -> None:
+    async with RuntimeProcess() as runtime:
+        sandbox = await runtime.sandbox()
+        once = await runtime.run(sandbox, "cat", stdin=True, stdin_once=True)
+        often = await runtime.run(sandbox, "cat", name="often", stdin=True)
+        for id, channels in ((once, ("stdout",)), (often, ("stdin", "stdout")), (once, ("stdin", "stdout"))):
+            assert (await runtime.status(id)).state == pb.CONTAINER_RUNNING
+            asked = dict.fromkeys(channels, True)
+            client = SpdyClient("error", *channels)
+            await client.open((await runtime.call("Attach", container_id=id, **asked)).url, V4)
+            client.close()
+        assert (await runtime.ended(once, timeout=10)).exit_code == 0
+        assert (await runtime.status(often)).state == pb.CONTAINER_RUNNING
 
 
 async def test_a_client_that_opens_nothing_or_talks_nonsense_leaves_nothing_behind() -> None:

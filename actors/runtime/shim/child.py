@@ -34,7 +34,6 @@ class Spec(NamedTuple):
     no_new_privs: bool
     isolation: Isolation = NOTHING
     stdin: bool = False
-    stdin_once: bool = False
     cgroups: tuple[str, ...] = ()
     oom: str = ""
     """File with the counter of OOM kills; empty without a memory limit."""

@@ -81,7 +81,6 @@ def spec(
         "log": container.log_path,
         "tty": config.tty,
         "stdin": config.stdin,
-        "stdin_once": config.stdin_once,
         "uid": uid,
         "gid": gid,
         "groups": groups,

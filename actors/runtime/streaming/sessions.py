@@ -1,6 +1,7 @@
 """Exec and Attach: one client's channels joined to the descriptors of a command or of the container."""
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
@@ -146,7 +147,8 @@ class _Input:
     async def end_input(self) -> None:
         """Close the container's stdin with its first client (stdinOnce); otherwise leave it open for others."""
         if self._writer is not None and self._request.container.config.stdin_once:
-            self._request.backend.close_input(self._request.container)
+            with contextlib.suppress(ExecFailed):  # it has ended
+                self._request.backend.close_input(self._request.container)
             self.close()
 
     def close(self) -> None:
@@ -174,6 +176,7 @@ async def run_attach(socket: Socket, request: Attach) -> None:
             try:
                 await run_session(socket, sink, selected, lambda: _attach_outcome(request.container, selected))
             finally:
+                await sink.end_input()
                 sink.close()
     except RuntimeFault as error:
         await socket.send_bytes(bytes([ERROR]) + failure_status(str(error)))
