@@ -75,6 +75,7 @@ class ImageStore:
         self._bounds = bounds
         self.imported_only = imported_only
         self._images: dict[str, Image] = {}
+        """Replaced, never changed: threads write while the event loop reads."""
 
     def load(self) -> None:
         """Read all images from disk. Blocks, as import_ and remove do."""
@@ -88,7 +89,7 @@ class ImageStore:
             except (OSError, *UNREADABLE) as error:
                 _LOG.error("image skipped path=%s error=%s", path, error)
             else:
-                self._images[image.id] = image
+                self._images = self._images | {image.id: image}
 
     def all(self) -> list[Image]:
         return sorted(self._images.values(), key=lambda image: image.names)
@@ -158,7 +159,7 @@ class ImageStore:
             return
         if image.id in used:
             raise ImageInUse(f'image "{reference}" is used by a container; remove its pods first')
-        del self._images[image.id]
+        self._images = {id: other for id, other in self._images.items() if id != image.id}
         self._delete(image.id)
 
     def _unpack(self, path: Path, names: tuple[str, ...]) -> Image:
@@ -207,7 +208,7 @@ class ImageStore:
         place = self._directory_of(image.id)
         place.mkdir(mode=_MODE, exist_ok=True)
         write_atomic(place / _FILE, msgspec.json.encode(image))
-        self._images[image.id] = image
+        self._images = self._images | {image.id: image}
 
     def _delete(self, id: str) -> None:
         place = self._directory_of(id)

@@ -87,6 +87,17 @@ def test_alias_gives_an_image_the_names_that_charts_use(tmp_path: Path) -> None:
         kept.alias("team/app:v1", "Not A Name")
 
 
+def test_images_are_found_while_a_thread_changes_them(tmp_path: Path) -> None:
+    images = store(tmp_path)
+    (tmp_path / "one").mkdir()
+    listed = iter(images._images)
+    image = images.import_(tmp_path / "one", "one")
+    assert list(listed) == []
+    listed = iter(images._images)
+    images.remove(image.id, set())
+    assert list(listed) == [image.id]
+
+
 def test_names_move_and_images_go_with_their_last_one(tmp_path: Path) -> None:
     kept = store(tmp_path)
     first = kept.import_(images.docker_archive(tmp_path / "a.tar", "box:1"), "")
