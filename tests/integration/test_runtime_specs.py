@@ -166,9 +166,12 @@ async def test_resources_of_a_created_a_running_and_an_ended_container(runtime: 
     limits = pb.LinuxContainerResources(memory_limit_in_bytes=64 << 20, cpu_shares=512)
     await runtime.call("UpdateContainerResources", container_id=created, linux=limits)
     await runtime.call("StartContainer", container_id=created)
-    more = pb.LinuxContainerResources(memory_limit_in_bytes=96 << 20)
-    await runtime.call("UpdateContainerResources", container_id=created, linux=more)
+    pages = [pb.HugepageLimit(page_size="2MB", limit=0)]
+    more = pb.LinuxContainerResources(memory_limit_in_bytes=96 << 20, hugepage_limits=pages)
+    for _ in range(2):
+        await runtime.call("UpdateContainerResources", container_id=created, linux=more)
     shown = (await runtime.status(created)).resources.linux
+    assert list(shown.hugepage_limits) == pages
     assert (shown.memory_limit_in_bytes, shown.cpu_shares) == (96 << 20, 512)
     await runtime.call("StopContainer", container_id=created, timeout=0)
     ended = runtime.call("UpdateContainerResources", container_id=created, linux=more)

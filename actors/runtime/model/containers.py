@@ -112,7 +112,9 @@ class ContainerRecord(msgspec.Struct, frozen=True):
     nodes: tuple[DeviceNode, ...] = ()
     """Device nodes of its CDI devices that the host lacks."""
     user: tuple[int, ...] = ()
-    """User, group and further groups of its first process; empty if it is simulated."""
+    """User, group and all groups of its first process; empty if it is simulated."""
+    image: str | None = None
+    """Id of its imported image; empty: the host's own files, None in a record of an earlier version."""
 
 
 class Sandbox(msgspec.Struct, eq=False):

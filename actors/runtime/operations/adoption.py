@@ -8,7 +8,15 @@ from google.protobuf.message import DecodeError
 
 from actors.runtime.backends.procfs import kill_process, kill_session
 from actors.runtime.backends.shim_connection import connect, read_exit, read_started
-from actors.runtime.model.containers import Container, ContainerRecord, ContainerState, Sandbox, SandboxRecord
+from actors.runtime.model.containers import (
+    Container,
+    ContainerRecord,
+    ContainerState,
+    Image,
+    ImageConfig,
+    Sandbox,
+    SandboxRecord,
+)
 from actors.runtime.model.errors import NameReserved
 from actors.runtime.model.pods import Reservations, container_key, sandbox_key
 from actors.runtime.operations.containers import Dependencies
@@ -86,13 +94,22 @@ class Adoption:
             return
         key = container_key(config.metadata, sandbox.config.metadata)
         if self._reserve(self._deps.pods.container_names, key, "container", record.id):
-            image = self._deps.images.find(config.image.image) or self._deps.images.find(
-                config.image.user_specified_image
-            )
-            container = Container(record, config, sandbox, script, image)
+            container = Container(record, config, sandbox, script, self._image(record, config))
             self._deps.pods.add_container(container)
             if config.mounts:
                 self._deps.mount_points.hold(container)
+
+    def _image(self, record: ContainerRecord, config: pb.ContainerConfig) -> Image | None:
+        """Return the image that it was created with, whichever has its name now.
+
+        One that is gone has no files: nothing of it may run on those of the host.
+        """
+        images = self._deps.images
+        if record.image is None:
+            return images.find(config.image.image) or images.find(config.image.user_specified_image)
+        if not record.image:
+            return None
+        return images.find(record.image) or Image(record.image, (), "", 0, ImageConfig())
 
     async def _take_over(self, container: Container) -> None:
         if container.life.state is ContainerState.EXITED:

@@ -101,7 +101,8 @@ class Containers:
         key, id = container_key(config.metadata, sandbox.config.metadata), new_id()
         self._deps.pods.container_names.reserve(key, id)
         life = Life(created_at=self._deps.clock.next())
-        record = ContainerRecord(id, sandbox.id, self._boot, config.SerializeToString(), life, nodes, user)
+        data, of = config.SerializeToString(), image.id if image else ""
+        record = ContainerRecord(id, sandbox.id, self._boot, data, life, nodes, user, of)
         container = Container(record, config, sandbox, script, image)
         try:
             await self._save(container.record, script is not None)
@@ -187,6 +188,8 @@ class Containers:
         if container.life.state is ContainerState.EXITED or container.removing:
             raise WrongState(f'container "{container.id}" has ended')
         changed = pb.ContainerConfig.FromString(container.record.config)
+        if resources.hugepage_limits:
+            del changed.linux.resources.hugepage_limits[:]  # a merge would append to them
         changed.linux.resources.MergeFrom(resources)
         before = container.config
         await self._save_config(container, changed)

@@ -138,5 +138,8 @@ def _check(config: pb.PodSandboxConfig, handler: str) -> None:
     if not (metadata.name and metadata.namespace and metadata.uid):
         raise InvalidRequest("config.metadata needs name, namespace and uid")
     check_sysctls(config.linux.sysctls)
+    options = config.linux.security_context.namespace_options
+    if options.HasField("userns_options") and options.userns_options.mode != pb.NODE:
+        raise InvalidRequest("userns_options: pods of the embedded runtime have no user namespace of their own")
     if handler:
         raise InvalidRequest(f'no runtime handler "{handler}": the embedded runtime has only the default one, ""')

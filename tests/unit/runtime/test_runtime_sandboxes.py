@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import AsyncMock, Mock
 
+import msgspec
 import pytest
 
 from actors.runtime.backends.holders import Holders
 from actors.runtime.backends.hollow import HollowBackend
 from actors.runtime.images.store import ImageStore
 from actors.runtime.model.containers import ContainerRecord, ContainerState, SandboxRecord
-from actors.runtime.model.errors import LauncherGone, StateNotWritten
+from actors.runtime.model.errors import InvalidRequest, LauncherGone, StateNotWritten
 from actors.runtime.model.pods import Clock, RuntimePods
 from actors.runtime.operations import sandboxes as operations
+from actors.runtime.operations.adoption import Adoption
 from actors.runtime.operations.cdi_devices import CdiFiles
 from actors.runtime.operations.containers import Containers, Dependencies
 from actors.runtime.operations.host_paths import MountPoints
@@ -37,7 +39,7 @@ class Runtime:
         launcher.launch_holder.side_effect = LauncherGone("gone")
         self.holders = Holders(launcher, self.state)
         self.processes: Any = Mock(holders=self.holders, cgroups=Mock(unified=True))
-        dependencies = Dependencies(
+        self.dependencies = Dependencies(
             pods=self.pods,
             state=self.state,
             events=events,
@@ -48,8 +50,8 @@ class Runtime:
             cdi=CdiFiles([]),
             mount_points=MountPoints(directory),
         )
-        self.containers = Containers(dependencies)
-        self.sandboxes = Sandboxes(dependencies, self.containers)
+        self.containers = Containers(self.dependencies)
+        self.sandboxes = Sandboxes(self.dependencies, self.containers)
 
 
 async def test_stop_ends_containers_of_a_sandbox_that_lost_its_namespaces(tmp_path: Path) -> None:
@@ -63,6 +65,35 @@ async def test_stop_ends_containers_of_a_sandbox_that_lost_its_namespaces(tmp_pa
     await runtime.sandboxes.stop(id)
     states.append(container.life.state)
     assert states == [ContainerState.RUNNING, ContainerState.EXITED]
+
+
+async def test_user_namespace_that_a_pod_would_not_get_is_an_error(tmp_path: Path) -> None:
+    own, config = pb.UserNamespace(mode=pb.POD, uids=[pb.IDMapping(host_id=65536, length=65536)]), pb.PodSandboxConfig()
+    config.CopyFrom(CONFIG)
+    config.linux.security_context.namespace_options.userns_options.CopyFrom(own)
+    with pytest.raises(InvalidRequest, match="user namespace"):
+        await Runtime(tmp_path).sandboxes.run(config, "")
+    config.linux.security_context.namespace_options.userns_options.mode = pb.NODE
+    assert await Runtime(tmp_path).sandboxes.run(config, "")
+
+
+@pytest.mark.parametrize("recorded", ["", None, "sha256:gone"])
+async def test_container_retains_its_image_whichever_has_the_name_later(tmp_path: Path, recorded: str | None) -> None:
+    before = Runtime(tmp_path)
+    pod = await before.sandboxes.run(CONFIG, "")
+    config = pb.ContainerConfig(
+        metadata=pb.ContainerMetadata(name="c"), image=pb.ImageSpec(image="box"), command=["true"]
+    )
+    made = before.pods.container(await before.containers.create(pod, config)).record
+    assert made.image == ""
+    before.state.save(msgspec.structs.replace(made, image=recorded))
+    before.dependencies.images.load()
+    later = before.dependencies.images.import_(tmp_path, "box")
+    after = Runtime(tmp_path)
+    after.processes.adopt = AsyncMock()
+    await Adoption(after.dependencies).run()
+    image = after.pods.container(made.id).image
+    assert (image and image.id) == {"": None, None: later.id}.get(recorded, recorded)
 
 
 async def test_update_that_is_not_on_disk_has_changed_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
