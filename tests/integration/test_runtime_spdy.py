@@ -65,7 +65,7 @@ async def test_stdin_once_ends_with_the_client_that_types() -> None:
         often = await runtime.run(sandbox, "cat", name="often", stdin=True)
         for id, channels in ((once, ("stdout",)), (often, ("stdin", "stdout")), (once, ("stdin", "stdout"))):
             assert (await runtime.status(id)).state == pb.CONTAINER_RUNNING
-            asked = dict.fromkeys(channels, True)
+            asked: dict[str, Any] = dict.fromkeys(channels, True)
             client = SpdyClient("error", *channels)
             await client.open((await runtime.call("Attach", container_id=id, **asked)).url, V4)
             client.close()

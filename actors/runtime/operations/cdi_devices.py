@@ -188,7 +188,7 @@ def _load(path: Path) -> Any:
 
 
 ANNOTATION = "cdi.k8s.io/"
-"""Prefix of annotations with names of devices, separated by commas: how device plugins ask for them without the field."""
+"""Prefix of annotations by which device plugins name CDI devices, separated by commas, without the field."""
 
 
 def requested_devices(config: pb.ContainerConfig) -> list[str]:

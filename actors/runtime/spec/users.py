@@ -147,7 +147,7 @@ class _UserDatabase:
         lines = self._lines("group", 1) if entry else []
         groups = tuple(int(line[2]) for line in lines if len(line) > 3 and entry and entry[0] in line[3].split(","))
         if len(groups) > MOST_GROUPS:
-            raise InvalidRequest(f"user {uid} is in {len(groups)} groups {self._where()}, at most {MOST_GROUPS} are read")
+            raise InvalidRequest(f"user {uid} is in {len(groups)} groups {self._where()}, more than {MOST_GROUPS}")
         return groups
 
     def _entry(self, user: str) -> list[str] | None:

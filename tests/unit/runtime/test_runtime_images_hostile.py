@@ -347,14 +347,15 @@ def test_users_are_read_of_the_image_alone(tmp_path: Path) -> None:
 
 
 PASSWD = "root:x:0:0:root:/root:/bin/sh\napp:x:1000:50:App:/home/app:/bin/sh\nbad:x:99999999999:1::/:\nshort:x:7\n"
-GROUP = f"staff:x:50:\nvideo:x:44:root,app\nbad:x:99999999999:app\n{''.join(f'{n}:x:{n}:many{chr(10)}' for n in range(1025))}"
+GROUP = "staff:x:50:\nvideo:x:44:root,app\nbad:x:99999999999:app\n"
+MANY = "".join(f"{number}:x:{number}:many\n" for number in range(1025))
 
 
 @pytest.fixture
 def users(tmp_path: Path) -> Callable[..., Any]:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "passwd").write_text(PASSWD + "many:x:8:8::/:\n")
-    (tmp_path / "etc" / "group").write_text(GROUP)
+    (tmp_path / "etc" / "group").write_text(GROUP + MANY)
     image = Image("sha256:0", ("x",), str(tmp_path), 1, ImageConfig())
     return lambda user="", **context: user_of(
         pb.LinuxContainerSecurityContext(**context), msgspec.structs.replace(image, config=ImageConfig(user=user))
