@@ -48,6 +48,8 @@ class SandboxStatus(msgspec.Struct, frozen=True):
     created_ns: int
     ip: str = ""
     host_network: bool = False
+    second_ip: str = ""
+    """Address of the other family, of a pod with both."""
 
 
 class ContainerStatus(msgspec.Struct, frozen=True):

@@ -230,6 +230,22 @@ def test_container_status_has_the_user_of_the_runtime_if_the_api_takes_it(
     assert container_status(unknown, "s") == container_status(cri.ContainerStatus(), "s")
 
 
+@pytest.mark.parametrize(
+    ("given", "ips"),
+    [
+        (["10.0.0.1"], ("10.0.0.1",)),
+        (["10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"], ("10.0.0.1", "fd00::1")),
+        (["fd00::1", "10.0.0.1"], ("fd00::1", "10.0.0.1")),
+        (["", "10.0.0.1"], ("10.0.0.1",)),
+        (["10.0.0.1", "no address"], ()),
+    ],
+)
+def test_pod_has_one_address_of_each_family(given: list[str], ips: tuple[str, ...]) -> None:
+    network = cri.PodSandboxNetworkStatus(ip=given[0], additional_ips=[cri.PodIP(ip=ip) for ip in given[1:]])
+    sandbox = sandbox_status(cri.PodSandboxStatus(id="s", network=network))
+    assert pod_status(cri.PodSandboxMetadata(uid=UID), [sandbox], [], 1).ips == ips
+
+
 def test_newer_than_is_strict_and_tells_absence() -> None:
     runtime, merger = ModelRuntime(), StatusMerger()
     assert not merger.cache.newer_than(UID, 0)
