@@ -132,7 +132,7 @@ def test_unsupported_volume_kind_is_named() -> None:
 
 
 def test_volumes_and_grants_become_mounts_and_devices() -> None:
-    mounts = [{"name": "e", "mountPath": "/e"}, {"name": "h", "mountPath": "/h", "readOnly": True}]
+    mounts = [{"name": "e", "mountPath": "e"}, {"name": "h", "mountPath": "/h", "readOnly": True}]
     volumes = [{"name": "e", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/host"}}]
     grant = ContainerGrant(
         mounts=(GrantedMount("/lib", "/opt/lib", True),),

@@ -87,7 +87,7 @@ def _mount(mount: views.VolumeMount, volumes: VolumePaths, inputs: MountInputs) 
         return _image_mount(mount, inputs)
     recursive = _is_recursive(mount, inputs.recursive)
     return cri_pb2.Mount(
-        container_path=mount.get("mountPath", ""),
+        container_path=_absolute(mount),
         host_path=str(volumes.path(name) / sub_path(mount, inputs.variables)),
         readonly=bool(mount.get("readOnly")) or volumes.is_written(name),
         propagation=_PROPAGATION.get(mount.get("mountPropagation") or "", cri_pb2.PROPAGATION_PRIVATE),
@@ -98,12 +98,17 @@ def _mount(mount: views.VolumeMount, volumes: VolumePaths, inputs: MountInputs) 
 def _image_mount(mount: views.VolumeMount, inputs: MountInputs) -> "cri_pb2.Mount":
     image = inputs.images.get(str(mount.get("name") or ""), "")
     return cri_pb2.Mount(
-        container_path=mount.get("mountPath", ""),
+        container_path=_absolute(mount),
         image=cri_pb2.ImageSpec(image=image),
         image_sub_path=sub_path(mount, inputs.variables),
         readonly=True,
         recursive_read_only=_is_recursive(mount, inputs.recursive),
     )
+
+
+def _absolute(mount: views.VolumeMount) -> str:
+    """Return the path of a mount; the API takes relative ones, which begin at the root."""
+    return "/" + mount.get("mountPath", "").removeprefix("/")
 
 
 def wants_recursive(mount: views.VolumeMount) -> bool:
