@@ -69,9 +69,10 @@ class Claims:
         return Prepared(str(item["device"]), request, cdi, str(item.get("shareID") or ""))
 
     def _cdi(self, uid: str, mine: list[Object], config: list[Object]) -> Object:
-        devices = [
-            {"name": _cdi_name(uid, item), "containerEdits": {"env": self._variables(item, config)}} for item in mine
-        ]
+        edits: dict[str, dict[str, None]] = {}  # two requests may have one device, with adminAccess
+        for item in mine:
+            edits.setdefault(_cdi_name(uid, item), {}).update(dict.fromkeys(self._variables(item, config)))
+        devices = [{"name": name, "containerEdits": {"env": list(variables)}} for name, variables in edits.items()]
         return {"cdiVersion": CDI_VERSION, "kind": self._kind, "devices": devices, "containerEdits": {}}
 
     def _variables(self, item: Object, config: list[Object]) -> list[str]:
