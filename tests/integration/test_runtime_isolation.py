@@ -311,10 +311,23 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
             **box,
         )
         assert await said(runtime, full) == "all"
-        ro = await runtime.run(
-            sandbox, "busybox", "sh", "-c", "echo 1 > /sys/kernel/mm/ksm/run", name="ro", linux=linux(**root), **box
-        )
-        assert "Read-only" in await said(runtime, ro)
+        script = "echo 1 > /sys/kernel/mm/ksm/run; busybox mkdir /sys/fs/cgroup/np-mine 2>&1"
+        ro = await runtime.run(sandbox, "busybox", "sh", "-c", script, name="ro", linux=linux(**root), **box)
+        assert (await said(runtime, ro)).count("Read-only") == 2, "neither what is mounted below"
+
+
+@IMAGES
+async def test_files_of_the_network_are_copies() -> None:
+    files = ("/etc/hostname", "/etc/hosts", "/etc/resolv.conf")
+    before = [text_of(file) for file in files]
+    async with RuntimeProcess() as runtime:
+        await imported(runtime)
+        script = f"busybox cat {files[0]}; for f in {' '.join(files)}; do echo mine >> $f && echo ok; done"
+        box = {"image": "box:1", "envs": [pb.KeyValue(key="PATH", value=b"/bin")]}
+        user = linux(run_as_user=pb.Int64Value(value=0))
+        id = await runtime.run(await runtime.sandbox("inner"), "busybox", "sh", "-c", script, linux=user, **box)
+        assert (await said(runtime, id)).split() == ["inner", "ok", "ok", "ok"]
+    assert [text_of(file) for file in files] == before
 
 
 async def test_cdi_device_nodes_that_the_host_lacks_are_made() -> None:

@@ -91,7 +91,7 @@ def enter(isolation: Isolation, beside: int, directory: str) -> None:
         _join(isolation.ipc_of, ["ipc"])
     checked("namespaces of its own", lambda: system.new_namespaces(isolation.kinds))
     mounts.stop_propagation()
-    top = prepare_root(isolation.root, isolation.privileged) if isolation.root else ""
+    top = _root(isolation)
     _fill(isolation, top)
     if top:
         checked("its working directory", lambda: make_directory(top, directory))
@@ -99,6 +99,10 @@ def enter(isolation: Isolation, beside: int, directory: str) -> None:
     _restrict(isolation)
     if isolation.hostname:
         checked("its host name", lambda: system.set_hostname(os.fsencode(isolation.hostname)))
+
+
+def _root(isolation: Isolation) -> str:
+    return prepare_root(isolation.root, isolation.privileged, isolation.hostname) if isolation.root else ""
 
 
 def _fill(isolation: Isolation, top: str) -> None:

@@ -8,7 +8,7 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from actors.runtime.shim import system
@@ -109,7 +109,17 @@ def seal(target: str, mount: Mount = _PLAIN) -> None:
     flags = os.statvfs(target).f_flag & _KEPT | (NOEXEC | NOSUID | NODEV if mount.noexec else 0)
     linux.mount("", target, BIND | _REMOUNT | _RDONLY | flags)
     if mount.recursive:
+        _seal_tree(target)
+
+
+def _seal_tree(target: str) -> None:
+    try:
         system.seal_recursively(target)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:
+            raise
+        top = os.path.realpath(target)
+        _seal_points(lambda point: _within(point, top))
 
 
 def seal_host(kept: Iterable[str]) -> None:
@@ -118,8 +128,16 @@ def seal_host(kept: Iterable[str]) -> None:
     Raises OSError. What another mount hides stays as it is, since nobody can reach it.
     """
     paths = tuple(kept)
+    _seal_points(lambda point: not any(_within(point, path) for path in paths))
+
+
+def _within(point: str, path: str) -> bool:
+    return point == path or point.startswith(f"{path}/")
+
+
+def _seal_points(selected: Callable[[str], bool]) -> None:
     for mounted in mounts_of():
-        if any(mounted.point == path or mounted.point.startswith(f"{path}/") for path in paths):
+        if not selected(mounted.point):
             continue
         flags = sum(flag for name, flag in _OPTIONS.items() if name in mounted.options)
         try:

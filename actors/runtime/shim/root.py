@@ -22,7 +22,10 @@ from protocols.process import linux
 from protocols.process.beneath import Walk, proc_path
 from protocols.process.linux import NODEV, NOEXEC, NOSUID
 
-_SHARED = ("/etc/resolv.conf", "/etc/hosts", "/etc/hostname")
+_HOSTNAME = "/etc/hostname"
+_COPIED = ("/etc/resolv.conf", "/etc/hosts", _HOSTNAME)
+"""Files of the host of which a container gets copies, since it may write to them."""
+_MOST_BYTES = 1 << 20
 DEVICES = (
     MissingDevice("/dev/null", "c", 1, 3),
     MissingDevice("/dev/zero", "c", 1, 5),
@@ -50,8 +53,11 @@ class Root(NamedTuple):
     """Directory of the container: its `upper` holds the changes."""
 
 
-def prepare_root(given: Root, privileged: bool) -> str:
-    """Mount the overlay with /dev, /sys and the host's network files; return its path. Raises RuntimeError."""
+def prepare_root(given: Root, privileged: bool, hostname: str) -> str:
+    """Mount the overlay with /dev, /sys and network files; return its path. Raises RuntimeError.
+
+    Without a `hostname` /etc/hostname is the host's.
+    """
     top = f"{given.own}/merged"
     for part in ("upper", "work", "merged"):
         os.makedirs(f"{given.own}/{part}", 0o755, exist_ok=True)
@@ -59,15 +65,21 @@ def prepare_root(given: Root, privileged: bool) -> str:
     flags = 0 if privileged else NODEV
     checked("the image's root (overlay)", lambda: linux.mount("overlay", top, flags, "overlay", options))
     make_directory(top, "/proc")
-    bind(Mount("/sys", "/sys", readonly=not privileged), top)
+    bind(Mount("/sys", "/sys", readonly=not privileged, recursive=True), top)
     if privileged:
         bind(Mount("/dev", "/dev", readonly=False), top)
     else:
         checked("its /dev", lambda: _own_devices(top))
-    for file in _SHARED:
-        if os.path.isfile(file):
-            bind(Mount(os.path.realpath(file), file, readonly=False), top)
+    checked("its network files", lambda: _copy_files(given.own, hostname))
+    for file in filter(os.path.isfile, _COPIED):
+        bind(Mount(f"{given.own}/{os.path.basename(file)}", file, readonly=False), top)
     return top
+
+
+def _copy_files(directory: str, hostname: str) -> None:
+    for file in filter(os.path.isfile, _COPIED):
+        with open(file, "rb") as source, open(f"{directory}/{os.path.basename(file)}", "wb") as copy:
+            copy.write(os.fsencode(f"{hostname}\n") if hostname and file == _HOSTNAME else source.read(_MOST_BYTES))
 
 
 def _own_devices(top: str) -> None:
