@@ -260,9 +260,9 @@ async def test_sysctls_of_ipc_are_the_pods_and_others_are_refused() -> None:
 
 @IMAGES
 async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None:
-    script = (
-        "ls /dev; for n in /disk /dev/disk; do busybox mknod $n b 8 0; cat $n; done; echo x >/dev/null && echo written"
-    )
+    places = "/disk /dev/disk /data/disk /data/below/disk /dev/shm/np-disk"
+    makes = f"for n in {places}; do busybox mknod $n b 8 0; cat $n; done; busybox rm /dev/shm/np-disk"
+    script = f"ls /dev; {makes}; echo x >/dev/null && cat /data/null && echo written"
     async with RuntimeProcess() as runtime:
         await imported(runtime)
         sandbox = await runtime.sandbox()
@@ -276,13 +276,18 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
             script,
             name="own",
             linux=linux(**root),
+            mounts=[
+                pb.Mount(host_path=f"{runtime.root}/data", container_path="/data"),
+                pb.Mount(host_path=f"{runtime.root}/below", container_path="/data/below"),
+                pb.Mount(host_path="/dev/null", container_path="/data/null"),
+            ],
             **box,
         )
         text = await said(runtime, own)
         names = text.split()
         assert {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stdin", "tty", "urandom", "zero"} <= set(names)
         assert "written" in names
-        assert text.count("Permission denied") == 2, text
+        assert text.count("Permission denied") == 5, text
         user = await runtime.run(
             sandbox, "busybox", "sh", "-c", "id -u > /dev/stdout", name="user", linux=linux(), **box
         )
@@ -311,7 +316,7 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
             **box,
         )
         assert await said(runtime, full) == "all"
-        script = "echo 1 > /sys/kernel/mm/ksm/run; busybox mkdir /sys/fs/cgroup/np-mine 2>&1"
+        script = f"echo 1 > /sys/kernel/mm/ksm/run; busybox mkdir /sys/fs/cgroup/{runtime.root.name} 2>&1"
         ro = await runtime.run(sandbox, "busybox", "sh", "-c", script, name="ro", linux=linux(**root), **box)
         assert (await said(runtime, ro)).count("Read-only") == 2, "neither what is mounted below"
 

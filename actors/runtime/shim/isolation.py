@@ -9,8 +9,8 @@ import os
 from typing import Any, NamedTuple
 
 from actors.runtime.shim import mounts, system
-from actors.runtime.shim.mounts import MissingDevice, Mount, bind, checked, make_directory
-from actors.runtime.shim.root import DEVICES, CgroupView, Root, pivot_to, prepare_root, show_cgroups
+from actors.runtime.shim.mounts import DEVICES, MissingDevice, Mount, bind, checked, make_directory
+from actors.runtime.shim.root import CgroupView, Root, pivot_to, prepare_root, show_cgroups
 
 
 class Isolation(NamedTuple):

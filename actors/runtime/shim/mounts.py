@@ -14,15 +14,15 @@ from typing import NamedTuple
 from actors.runtime.shim import system
 from protocols.process import linux
 from protocols.process.beneath import Walk, open_beneath, proc_path
-from protocols.process.linux import BIND, NODEV, NOEXEC, NOSUID, RECURSIVE, SLAVE
+from protocols.process.linux import BIND, NODEV, NOEXEC, NOSUID, RDONLY, RECURSIVE, SLAVE
 from protocols.process.mountinfo import mounts_of
 
-_RDONLY, _REMOUNT = 0x1, 0x20
+_REMOUNT = 0x20
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC
 """Flags of the source's file system that a remount must repeat: the kernel rejects a remount that drops them."""
 
 
-_OPTIONS = {"nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC}
+_OPTIONS = {"ro": RDONLY, "nosuid": NOSUID, "nodev": NODEV, "noexec": NOEXEC}
 
 
 class Mount(NamedTuple):
@@ -37,6 +37,8 @@ class Mount(NamedTuple):
     """With `readonly`: programs on it cannot be executed."""
     propagated: bool = True
     """Mounts below the source come along."""
+    nodev: bool = False
+    """Device nodes on it do not work, nor on mounts below."""
 
 
 class MissingDevice(NamedTuple):
@@ -52,6 +54,18 @@ class MissingDevice(NamedTuple):
     gid: int = 0
 
 
+DEVICES = (
+    MissingDevice("/dev/null", "c", 1, 3),
+    MissingDevice("/dev/zero", "c", 1, 5),
+    MissingDevice("/dev/full", "c", 1, 7),
+    MissingDevice("/dev/random", "c", 1, 8),
+    MissingDevice("/dev/urandom", "c", 1, 9),
+    MissingDevice("/dev/tty", "c", 5, 0),
+)
+"""Devices that every container has; of the OCI runtime specification."""
+_HARMLESS = frozenset(os.makedev(device.major, device.minor) for device in DEVICES)
+
+
 def stop_propagation() -> None:
     """Keep mounts of this namespace from the host. Raises RuntimeError."""
     checked("mounts of its own", lambda: linux.mount("", "/", RECURSIVE | SLAVE))
@@ -65,8 +79,7 @@ def bind(mount: Mount, top: str = "") -> None:
             return
         _make_target(mount.source, mount.target)
         linux.mount(mount.source, mount.target, _flags(mount))
-        if mount.readonly:
-            seal(mount.target, mount)
+        _restrict(mount.target, mount)
     except OSError as error:
         why = os.strerror(error.errno or 0).lower()
         raise RuntimeError(f'mount "{mount.target}": host path "{mount.source}": {why}') from None
@@ -84,10 +97,10 @@ def _bind_below(top: str, mount: Mount) -> None:
         linux.mount(mount.source, proc_path(target), _flags(mount))
     finally:
         os.close(target)
-    if mount.readonly:
+    if mount.readonly or mount.nodev:
         mounted = opened(top, mount.target, Walk(in_root=True))  # the first descriptor lies below the mount
         try:
-            seal(proc_path(mounted), mount)  # no mount, if somebody moved the place: EINVAL, and nothing starts
+            _restrict(proc_path(mounted), mount)  # no mount, if somebody moved the place: EINVAL, and nothing starts
         finally:
             os.close(mounted)
 
@@ -101,25 +114,38 @@ def _make_target(source: str, target: str) -> None:
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
 
+def _restrict(target: str, mount: Mount) -> None:
+    if mount.readonly:
+        seal(target, mount)
+    if mount.nodev and not _is_harmless(mount.source):
+        _restrict_tree(target, NODEV)
+
+
+def _is_harmless(source: str) -> bool:
+    """Return True for a device that every container has: some mount /dev/null at a path to hide what is there."""
+    st = os.stat(source)
+    return stat.S_ISCHR(st.st_mode) and st.st_rdev in _HARMLESS
+
+
 _PLAIN = Mount("", "", readonly=True)
 
 
 def seal(target: str, mount: Mount = _PLAIN) -> None:
     """Remount read-only; mounts below keep their flags unless `mount` is recursive. Raises OSError."""
     flags = os.statvfs(target).f_flag & _KEPT | (NOEXEC | NOSUID | NODEV if mount.noexec else 0)
-    linux.mount("", target, BIND | _REMOUNT | _RDONLY | flags)
+    linux.mount("", target, BIND | _REMOUNT | RDONLY | flags)
     if mount.recursive:
-        _seal_tree(target)
+        _restrict_tree(target, RDONLY)
 
 
-def _seal_tree(target: str) -> None:
+def _restrict_tree(target: str, flag: int) -> None:
     try:
-        system.seal_recursively(target)
+        system.restrict_recursively(target, flag)
     except OSError as error:
         if error.errno != errno.ENOSYS:
             raise
         top = os.path.realpath(target)
-        _seal_points(lambda point: _within(point, top))
+        _restrict_points(lambda point: _within(point, top), flag)
 
 
 def seal_host(kept: Iterable[str]) -> None:
@@ -128,20 +154,20 @@ def seal_host(kept: Iterable[str]) -> None:
     Raises OSError. What another mount hides stays as it is, since nobody can reach it.
     """
     paths = tuple(kept)
-    _seal_points(lambda point: not any(_within(point, path) for path in paths))
+    _restrict_points(lambda point: not any(_within(point, path) for path in paths), RDONLY)
 
 
 def _within(point: str, path: str) -> bool:
     return point == path or point.startswith(f"{path}/")
 
 
-def _seal_points(selected: Callable[[str], bool]) -> None:
+def _restrict_points(selected: Callable[[str], bool], flag: int) -> None:
     for mounted in mounts_of():
         if not selected(mounted.point):
             continue
-        flags = sum(flag for name, flag in _OPTIONS.items() if name in mounted.options)
+        flags = sum(kept for name, kept in _OPTIONS.items() if name in mounted.options)
         try:
-            linux.mount("", mounted.point, BIND | _REMOUNT | _RDONLY | flags)
+            linux.mount("", mounted.point, BIND | _REMOUNT | flag | flags)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR) or mounted.point == "/":
                 raise
@@ -172,7 +198,7 @@ def mask(paths: tuple[str, ...]) -> None:
         elif empty:
             linux.mount(empty, path, BIND)
         else:
-            linux.mount("tmpfs", path, _RDONLY, "tmpfs", "size=0k")
+            linux.mount("tmpfs", path, RDONLY, "tmpfs", "size=0k")
             empty = path
 
 

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from actors.runtime.shim import system
 from actors.runtime.shim.mounts import (
-    MissingDevice,
     Mount,
     bind,
     checked,
@@ -26,15 +25,6 @@ _HOSTNAME = "/etc/hostname"
 _COPIED = ("/etc/resolv.conf", "/etc/hosts", _HOSTNAME)
 """Files of the host of which a container gets copies, since it may write to them."""
 _MOST_BYTES = 1 << 20
-DEVICES = (
-    MissingDevice("/dev/null", "c", 1, 3),
-    MissingDevice("/dev/zero", "c", 1, 5),
-    MissingDevice("/dev/full", "c", 1, 7),
-    MissingDevice("/dev/random", "c", 1, 8),
-    MissingDevice("/dev/urandom", "c", 1, 9),
-    MissingDevice("/dev/tty", "c", 5, 0),
-)
-"""Devices that every container has; of the OCI runtime specification."""
 _LINKS = (
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -97,7 +87,7 @@ def _own_devices(top: str) -> None:
     finally:
         os.close(dev)
     if os.path.isdir("/dev/shm"):
-        bind(Mount("/dev/shm", "/dev/shm", readonly=False), top)  # IPC is the host's, and shared by the pod
+        bind(Mount("/dev/shm", "/dev/shm", readonly=False, nodev=True), top)  # IPC is the host's, and shared by the pod
 
 
 def pivot_to(top: str) -> None:

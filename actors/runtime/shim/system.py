@@ -19,7 +19,6 @@ NAMESPACES = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x80
 """Kinds of namespaces by their names in /proc/PID/ns, with the flags of unshare."""
 _SYS_MOUNT_SETATTR = 442
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
-_MOUNT_ATTR_RDONLY = 1
 
 Call = Callable[[], None]
 
@@ -27,9 +26,9 @@ KILL_ROUNDS_S = 10.0
 """Longest time to kill descendants that do not end (uninterruptible sleep, fork bomb) before the exit is recorded."""
 
 
-def seal_recursively(target: str) -> None:
-    """Make a mount and all mounts below it read-only. Raises OSError; ENOSYS before Linux 5.12."""
-    attributes = (ctypes.c_uint64 * 4)(_MOUNT_ATTR_RDONLY, 0, 0, 0)
+def restrict_recursively(target: str, flag: int) -> None:
+    """Set a flag, read-only or nodev, of a mount and all mounts below it. Raises OSError; ENOSYS before Linux 5.12."""
+    attributes = (ctypes.c_uint64 * 4)(flag, 0, 0, 0)  # the attributes have the numbers of mount's flags
     size, number = ctypes.c_size_t(ctypes.sizeof(attributes)), ctypes.c_long(_SYS_MOUNT_SETATTR)
     place = (_AT_FDCWD, os.fsencode(target), ctypes.c_uint(_AT_RECURSIVE))
     linux.check(linux.libc.syscall(number, *place, ctypes.byref(attributes), size))
@@ -38,7 +37,7 @@ def seal_recursively(target: str) -> None:
 def recursive_seal_supported() -> bool:
     """Return False before Linux 5.12."""
     try:
-        seal_recursively("")
+        restrict_recursively("", linux.RDONLY)
     except OSError as error:
         return error.errno != errno.ENOSYS
     return True

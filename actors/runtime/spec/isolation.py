@@ -59,13 +59,15 @@ def isolation_spec(
     namespaces, allowed = requested_namespaces(pod), namespaces_allowed()
     context = config.linux.security_context
     readonly = context.readonly_rootfs
-    requested = [*config.mounts, *_devices(config.devices, own=image is not None and not context.privileged)]
-    mounts = _checked(requested) if image or readonly else _needed(requested)
+    confined = image is not None and not context.privileged
+    select = _checked if image or readonly else _needed
+    mounts = [_place(mount, nodev=confined) for mount in select(config.mounts)]
+    mounts += map(_place, select(_devices(config.devices, own=confined)))
     _permit(pod, config, image, around)
     if not allowed or not (mounts or namespaces or image or readonly or resolv_conf(pod) or around.nodes):
         return None
     return {
-        "mounts": [*_resolver(pod, around), *map(_place, mounts)],
+        "mounts": [*_resolver(pod, around), *mounts],
         "hostname": _hostname(pod) if UTS in namespaces or (image and not host_network(pod)) else "",
         "processes": PID in namespaces and context.namespace_options.pid == pb.CONTAINER,
         "pid_of": around.pid_of if PID in namespaces else 0,
@@ -105,7 +107,7 @@ def _resolver(pod: pb.PodSandboxConfig, around: Surroundings) -> list[list[str |
     return [[f"{around.directory}/{RESOLV_FILE}", RESOLV_PATH, False]] if resolv_conf(pod) else []
 
 
-def _place(mount: pb.Mount) -> list[str | bool]:
+def _place(mount: pb.Mount, nodev: bool = False) -> list[str | bool]:
     """Return fields of shim.mounts.Mount; no program of an image's volume can be executed."""
     return [
         mount.host_path,
@@ -113,6 +115,8 @@ def _place(mount: pb.Mount) -> list[str | bool]:
         mount.readonly,
         mount.recursive_read_only,
         mount.HasField("image"),
+        True,
+        nodev,
     ]
 
 

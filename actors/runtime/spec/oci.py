@@ -52,8 +52,11 @@ def _process(spec: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mount(source: str, target: str, readonly: bool, recursive: bool = False, noexec: bool = False) -> dict[str, Any]:
-    options = ["rbind", "rro" if recursive else "ro" if readonly else "rw", *(["noexec"] if noexec else [])]
+def _mount(
+    source: str, target: str, readonly: bool, recursive: bool = False, noexec: bool = False, *more: bool
+) -> dict[str, Any]:
+    flags = (("noexec", noexec), ("nodev", any(more[1:])))
+    options = ["rbind", "rro" if recursive else "ro" if readonly else "rw", *(name for name, on in flags if on)]
     return {"destination": target, "type": "bind", "source": source, "options": options}
 
 
