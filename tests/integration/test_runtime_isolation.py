@@ -406,6 +406,20 @@ async def test_limits_and_their_changes_are_seen_inside() -> None:
 
 
 @pytest.mark.skipif("memory" not in limits(), reason="no writable cgroup hierarchy with the memory controller")
+async def test_first_limit_of_a_running_container_holds_for_commands_and_names_its_end() -> None:
+    hog = "read x; exec python3 -c 'x = bytearray(80 << 20)'"
+    async with RuntimeProcess() as runtime:
+        id = await runtime.run(await runtime.sandbox(), "sh", "-c", hog, stdin=True, linux=linux())
+        limit = pb.LinuxContainerResources(memory_limit_in_bytes=48 << 20)
+        await runtime.call("UpdateContainerResources", container_id=id, linux=limit)
+        await runtime.kill()
+        await runtime.start()
+        assert id in await inside(runtime, id, "grep -E '^0|memory' /proc/self/cgroup")
+        await inside(runtime, id, "echo > /proc/1/fd/0")
+        assert ((await runtime.ended(id)).exit_code, (await runtime.status(id)).reason) == (137, "OOMKilled")
+
+
+@pytest.mark.skipif("memory" not in limits(), reason="no writable cgroup hierarchy with the memory controller")
 async def test_pod_limit_holds_for_its_containers_together_and_its_group_goes_with_them() -> None:
     hog = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
     parent = f"/kubepods/burstable/pod{os.getpid()}"

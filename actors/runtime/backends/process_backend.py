@@ -100,7 +100,16 @@ class ProcessBackend:
         """Apply changed resources; return why memory could not be limited, empty if it was."""
         shim = self.shim_pid(container)
         pids = descendants(shim) if shim else ()
-        return self.cgroups.update(container.id, container.config.linux.resources, pids, self._pod_group(container))
+        pod = self._pod_group(container)
+        fault = self.cgroups.update(container.id, container.config.linux.resources, pids, pod)
+        self._send_groups(container)
+        return fault
+
+    def _send_groups(self, container: Container) -> None:
+        """Tell the shim which groups later commands join, and where it finds that memory ran out."""
+        joined = self.cgroups.joined(container.id, self._pod_group(container))
+        if joined.groups and (process := self._processes.get(container.id)):
+            process.shim.send("cgroups", groups=joined.groups, oom=joined.oom)
 
     def _pod_group(self, container: Container) -> PodGroup:
         return pod_group(container.sandbox.config, self.cgroups.unified)
@@ -140,6 +149,7 @@ class ProcessBackend:
     async def _follow_shim(self, container: Container, connection: socket.socket, began: Started | None) -> None:
         process = self._attach(container, connection)
         process.shim.pid, process.shim.main = (began.shim, began.pid) if began else (0, 0)
+        self._send_groups(container)  # an update may have been cut short
         if container.life.state is ContainerState.CREATED:  # the runtime was killed during the start
             await asyncio.wait([process.startup], timeout=ADOPT_DEADLINE_S)
 

@@ -177,6 +177,11 @@ class Cgroups:
                     (group / "cgroup.procs").write_text(str(pid))
         return self._memory_limit_error(id, wanted, pod)
 
+    def joined(self, id: str, pod: PodGroup = NO_POD) -> Membership:
+        """Return the groups that a running container has now, without its views and affinity."""
+        groups = sorted(str(group) for group in self._groups(id, pod) if group.is_dir())
+        return Membership(groups, self._oom_file(id, pod) if groups else "")
+
     def update_pod(self, pod: PodGroup) -> None:
         """Update the limits of a pod whose containers run; without a group of it there is nothing to limit."""
         for base in self._bases():

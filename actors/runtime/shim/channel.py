@@ -2,7 +2,7 @@
 
 A packet of the SOCK_SEQPACKET unix socket is one JSON object.
 From the runtime: `{"op": "go" | "adopt" | "signal" | "kill" | "reopen" | "exec" | "kill_exec" | "attach" | "detach" |
-"close_stdin", ...}`; exec and attach come with descriptors.
+"close_stdin" | "cgroups", ...}`; exec and attach come with descriptors.
 From the shim: `{"kind": "ready" | "started" | "failed" | "exit" | "reply" | "exec_exit", ...}`.
 """
 

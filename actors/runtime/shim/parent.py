@@ -211,6 +211,8 @@ class Shim:
                 self._attach(number, descriptors)
             case {"op": "detach", "id": int(number)} if self._streams is not None:
                 self._streams.detach(number)
+            case {"op": "cgroups", "groups": list(groups), "oom": str(oom)}:
+                self._spec = self._spec._replace(cgroups=tuple(groups), oom=oom)
             case {"op": "close_stdin"} if self._streams is not None:
                 self._streams.close_input()
 
