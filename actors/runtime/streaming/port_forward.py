@@ -18,7 +18,7 @@ from protocols.streams.spdy_channels import paced
 from protocols.streams.spdy_frames import SpdyBroken
 from protocols.streams.spdy_peers import BytesToSend, Data, Event, Opened, Reset, SpdyServer, StreamEnded
 
-HOST = "127.0.0.1"
+HOST, HOST_V6 = "127.0.0.1", "::1"
 """Pods of this runtime share the host's network."""
 CONNECT_S = 10.0
 CHUNK = 32 * 1024
@@ -163,7 +163,7 @@ class Forwarding:
             return f"port {pair.port} is the plane's own, not the pod's; pods share the host's network"
         try:
             async with asyncio.timeout(CONNECT_S):
-                reader, writer = await asyncio.open_connection(HOST, pair.port)
+                reader, writer = await _connect(pair.port)
         except (OSError, TimeoutError) as error:
             return f"failed to connect to {HOST}:{pair.port} inside the pod: {_why(error)}"
         sending = awaited(self._send(pair, writer))
@@ -186,6 +186,17 @@ class Forwarding:
             return
         while await self._take(pair):  # the port does not read any more: drop the rest
             pass
+
+
+async def _connect(port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect over IPv4, else over IPv6, as containerd does. Raises OSError, that of IPv4 if both fail."""
+    try:
+        return await asyncio.open_connection(HOST, port)
+    except OSError as error:
+        try:
+            return await asyncio.open_connection(HOST_V6, port)
+        except OSError:
+            raise error from None
 
 
 async def run_port_forward(socket: Socket, request: PortForward) -> None:

@@ -12,6 +12,7 @@ from actors.runtime.streaming import port_forward
 from actors.runtime.streaming.port_forward import HELD, Forwarding
 from protocols.streams import spdy_frames as frames
 from protocols.streams.spdy_frames import FrameReader, HeaderWriter
+from tests.support.waiting import until_true
 
 CHUNK = bytes(1 << 20)
 
@@ -82,6 +83,22 @@ async def test_stream_for_a_port_that_is_none_is_reset(port: int) -> None:
     client.messages.put_nowait(b"")
     await Forwarding(client, frozenset).run()  # type: ignore[arg-type]
     assert client.resets() == [1]
+
+
+async def test_port_that_listens_on_ipv6_alone_is_reached() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"six")
+        writer.close()
+
+    client = Client()
+    async with await asyncio.start_server(answer, "::1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client.messages.put_nowait(client.opening(1, "data", "a", port) + client.opening(3, "error", "a", port))
+        running = asyncio.create_task(Forwarding(client, frozenset).run())  # type: ignore[arg-type]
+        await until_true(lambda: len(client.received) == 5)
+        client.messages.put_nowait(b"")
+        await running
+    assert frames.pack_data(1, b"six") in client.received
 
 
 async def test_chunks_of_all_streams_wait_within_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
