@@ -222,6 +222,17 @@ async def test_masked_and_read_only_paths_are_hidden_and_sealed() -> None:
         assert await said(runtime, free) == "free"
 
 
+@IMAGES
+async def test_volume_at_dev_replaces_no_masked_path(tmp_path: Path) -> None:
+    (tmp_path / "null").symlink_to("/proc/sys/kernel/core_pattern")
+    box = {"image": "box:1", "mounts": [pb.Mount(host_path=str(tmp_path), container_path="/dev")]}
+    async with RuntimeProcess() as runtime:
+        await imported(runtime)
+        masked = linux(masked_paths=["/proc/timer_list", "/proc/keys"])
+        id = await runtime.create(await runtime.sandbox(), "true", linux=masked, **box)
+        await refused(runtime.call("StartContainer", container_id=id), "masked paths: no such device")
+
+
 async def test_masked_link_is_hidden_and_its_target_is_not(tmp_path: Path) -> None:
     (tmp_path / "program").write_text("found\n")
     (tmp_path / "link").symlink_to("program")

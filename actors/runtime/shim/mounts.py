@@ -183,7 +183,9 @@ def seal_path(path: str) -> None:
 def mask(paths: tuple[str, ...]) -> None:
     """Hide paths of this root: files behind /dev/null, directories behind an empty one. Raises OSError.
 
-    Of a symbolic link the link is hidden: what it points to may be the program of the container.
+    Of a symbolic link the link is hidden: what it points to may be the program of the container. Volumes at /dev and
+    /proc/PID may replace what is mounted by a file of /proc/sys, which could be written to there (CVE-2025-31133 of
+    runc): ENODEV, and nothing starts.
     """
     empty = ""
     for path in paths:
@@ -191,10 +193,10 @@ def mask(paths: tuple[str, ...]) -> None:
             kind = os.lstat(path).st_mode
         except OSError:
             continue  # not there for the container either
-        if stat.S_ISLNK(kind):
-            _mask_link(path)
-        elif not stat.S_ISDIR(kind):
-            linux.mount("/dev/null", path, BIND)
+        if not stat.S_ISDIR(kind):
+            _mask_file(path)
+            if os.lstat(path).st_rdev != os.makedev(DEVICES[0].major, DEVICES[0].minor):
+                raise OSError(errno.ENODEV, os.strerror(errno.ENODEV), path)
         elif empty:
             linux.mount(empty, path, BIND)
         else:
@@ -202,8 +204,8 @@ def mask(paths: tuple[str, ...]) -> None:
             empty = path
 
 
-def _mask_link(path: str) -> None:
-    """Mount on the link itself, which only its descriptor names: a path would be followed."""
+def _mask_file(path: str) -> None:
+    """Mount on the file, or the link itself, which only its descriptor names: a path would be followed."""
     link = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         linux.mount("/dev/null", proc_path(link), BIND)
