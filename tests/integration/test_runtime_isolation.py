@@ -225,7 +225,7 @@ async def test_masked_and_read_only_paths_are_hidden_and_sealed() -> None:
 @IMAGES
 async def test_volume_at_dev_replaces_no_masked_path(tmp_path: Path) -> None:
     (tmp_path / "null").symlink_to("/proc/sys/kernel/core_pattern")
-    box = {"image": "box:1", "mounts": [pb.Mount(host_path=str(tmp_path), container_path="/dev")]}
+    box: dict[str, Any] = {"image": "box:1", "mounts": [pb.Mount(host_path=str(tmp_path), container_path="/dev")]}
     async with RuntimeProcess() as runtime:
         await imported(runtime)
         masked = linux(masked_paths=["/proc/timer_list", "/proc/keys"])
