@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -272,10 +273,11 @@ async def test_sysctls_of_ipc_are_the_pods_and_others_are_refused() -> None:
 @IMAGES
 async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None:
     places = "/disk /dev/disk /data/disk /data/below/disk /dev/shm/np-disk"
-    makes = f"for n in {places}; do busybox mknod $n b 8 0; cat $n; done; busybox rm /dev/shm/np-disk"
+    makes = f"for n in {places}; do busybox mknod $n b 8 0; cat $n; done; busybox rm /dev/shm/np-disk; cat /data/loop"
     script = f"ls /dev; {makes}; echo x >/dev/null && cat /data/null && echo written"
     async with RuntimeProcess() as runtime:
         await imported(runtime)
+        os.mknod(runtime.root / "loop", stat.S_IFBLK | 0o600, os.makedev(7, 0))
         sandbox = await runtime.sandbox()
         root = {"run_as_user": pb.Int64Value(value=0)}
         box = {"image": "box:1", "envs": [pb.KeyValue(key="PATH", value=b"/bin")]}
@@ -291,6 +293,7 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
                 pb.Mount(host_path=f"{runtime.root}/data", container_path="/data"),
                 pb.Mount(host_path=f"{runtime.root}/below", container_path="/data/below"),
                 pb.Mount(host_path="/dev/null", container_path="/data/null"),
+                pb.Mount(host_path=f"{runtime.root}/loop", container_path="/data/loop"),
             ],
             **box,
         )
@@ -298,7 +301,7 @@ async def test_image_has_a_dev_of_its_own_and_no_node_made_in_it_works() -> None
         names = text.split()
         assert {"fd", "full", "null", "ptmx", "pts", "random", "shm", "stdin", "tty", "urandom", "zero"} <= set(names)
         assert "written" in names
-        assert text.count("Permission denied") == 5, text
+        assert text.count("Permission denied") == 6, text
         user = await runtime.run(
             sandbox, "busybox", "sh", "-c", "id -u > /dev/stdout", name="user", linux=linux(), **box
         )

@@ -63,7 +63,8 @@ DEVICES = (
     MissingDevice("/dev/tty", "c", 5, 0),
 )
 """Devices that every container has; of the OCI runtime specification."""
-_HARMLESS = frozenset(os.makedev(device.major, device.minor) for device in DEVICES)
+_TUN = (10, 200)
+_HARMLESS = frozenset(os.makedev(*pair) for pair in (*((device.major, device.minor) for device in DEVICES), _TUN))
 
 
 def stop_propagation() -> None:
@@ -122,7 +123,10 @@ def _restrict(target: str, mount: Mount) -> None:
 
 
 def _is_harmless(source: str) -> bool:
-    """Return True for a device that every container has: some mount /dev/null at a path to hide what is there."""
+    """Return True for a device that every container may use, or for /dev/net/tun, as OCI runtimes have it.
+
+    Some mount /dev/null at a path to hide what is there.
+    """
     st = os.stat(source)
     return stat.S_ISCHR(st.st_mode) and st.st_rdev in _HARMLESS
 
