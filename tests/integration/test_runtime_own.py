@@ -152,6 +152,14 @@ async def test_a_read_only_root_capabilities_and_groups(runtime: RuntimeProcess)
     await refused(runtime.create(sandbox, "true", name="x", linux=wrong), 'no capability "FLYING"')
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users are for root only")
+async def test_working_directory_may_be_one_that_the_user_cannot_enter(runtime: RuntimeProcess) -> None:
+    user, closed = linux(run_as_user=pb.Int64Value(value=65534)), str(runtime.root)
+    command = ["sh", "-c", f'test "$(pwd -P)" = {closed} && ls 2>&1 && id -u']
+    id = await runtime.run(await runtime.sandbox(), *command, linux=user, working_dir=closed)
+    assert (await runtime.ended(id)).exit_code == 2, "it is there, and cannot read it"
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="about what other users than root may not do")
 async def test_what_needs_root_is_refused_in_words(runtime: RuntimeProcess) -> None:
     sandbox = await runtime.sandbox()

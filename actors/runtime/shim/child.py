@@ -144,15 +144,26 @@ def _limit(spec: Spec, beside: int) -> None:
 def _enter(spec: Spec) -> None:
     for number in spec.dropped:
         system.drop_capability(number)
+    inside = _is_directory_entered(spec.cwd)
     change = spec.uid >= 0 and (spec.uid, spec.gid) != (os.geteuid(), os.getegid())
     if (change or spec.groups) and os.geteuid() == 0:
         os.setgroups(spec.groups)
     if change:
         os.setgid(spec.gid)
         os.setuid(spec.uid)
-    _change_directory(spec.cwd)
+    if not inside:
+        _change_directory(spec.cwd)
     if spec.no_new_privs:
         system.no_new_privileges()
+
+
+def _is_directory_entered(path: str) -> bool:
+    """Change the directory before the user, as runc does: a user need not be able to enter that of the image."""
+    try:
+        os.chdir(path)
+    except OSError:
+        return False
+    return True
 
 
 def _change_directory(path: str) -> None:
