@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 
 import msgspec
@@ -50,13 +51,13 @@ def stop_signal(signal_number: int, image_signal: str = "") -> int:
 
 
 def _named(text: str) -> int:
-    """Parse a signal as images write it: `SIGQUIT`, `quit`, `3`, `SIGRTMIN+3`."""
-    name, _, offset = text.strip().upper().partition("+")
+    """Parse a signal as images write it: `SIGQUIT`, `quit`, `3`, `SIGRTMIN+3`, `SIGRTMAX-1`."""
+    name, *offset = re.split("([+-])", text.strip().upper(), maxsplit=1)
     if name.isdecimal():
         number = int(name[:9])
     else:
         number = int(getattr(signal, "SIG" + name.removeprefix("SIG"), 0))
-        number += int(offset[:9]) if offset.isdecimal() else 0
+        number += int("".join(offset)[:9]) if offset and offset[1].isdecimal() else 0
     return number if 0 < number <= int(signal.SIGRTMAX) else int(signal.SIGTERM)
 
 

@@ -180,6 +180,7 @@ def test_signal_numbers_are_not_the_kernels() -> None:
     assert stop_signal(pb.SIGNAL_SIGRTMAX) == signal.SIGRTMAX
     assert stop_signal(999) == signal.SIGTERM
     named = {"SIGQUIT": 3, "quit": 3, "10": 10, "SIGRTMIN+3": int(signal.SIGRTMIN) + 3, "nonsense": 15, "99": 15}
+    named |= {"RTMAX-3": int(signal.SIGRTMAX) - 3, "SIGRTMAX+1": 15, "SIGRTMIN+x": int(signal.SIGRTMIN), "-": 15}
     assert {text: stop_signal(0, text) for text in named} == named
     assert stop_signal(0, "9" * 5_000) == stop_signal(0, "SIGRTMIN+" + "9" * 5_000) == signal.SIGTERM
     assert stop_signal(pb.SIGNAL_SIGKILL, "SIGQUIT") == signal.SIGKILL
