@@ -49,6 +49,8 @@ class ObjectEvent(msgspec.Struct, frozen=True, array_like=True):
     """JSON as stored; for DELETED the last stored content."""
     previous: bytes = b""
     """JSON before the change, empty for ADDED and STORED."""
+    previous_rv: int = 0
+    """Revision of `previous`; 0 if it is unknown."""
 
 
 class Freshen(msgspec.Struct, frozen=True):

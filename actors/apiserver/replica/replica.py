@@ -331,7 +331,7 @@ class Replica:
             return known if event.type == MODIFIED else None
         if known is not None and known.raw == raw:
             return known
-        return None if corruption(raw, self.resource.custom is not None) else Stored(key, event.rv, raw)
+        return None if corruption(raw, self.resource.custom is not None) else Stored(key, event.previous_rv, raw)
 
     def _is_applied(self, key: str, rv: int) -> bool:
         latest, keys = self._latest

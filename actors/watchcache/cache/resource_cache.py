@@ -40,6 +40,10 @@ class StoredObject(msgspec.Struct, frozen=True, gc=False):
     rv: int
 
 
+NOTHING = StoredObject(b"", 0)
+"""Stands for the object before a change that nobody holds."""
+
+
 class SharedRevision:
     """The revision up to which all resources of a store are known; one place instead of one update for each."""
 
@@ -86,8 +90,8 @@ class ResourceCache:
     def replay(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
         """Add a change that the list contains already to the window; return it as it entered."""
         self.received += 1
-        known = stored_json(event.previous.value) if event.previous else b""
-        if not known and not event.created:
+        known = stored(event.previous) if event.previous else NOTHING
+        if not known.value and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
             return None
         change = _object_event(event, stored_json(event.kv.value), known)
@@ -97,14 +101,13 @@ class ResourceCache:
     def apply(self, key: str, event: WatchEvent, now: float) -> ObjectEvent | None:
         """Apply a new change and return it; None for the deletion of an unknown object."""
         self.received += 1
-        held = self.objects.get(key)
-        known = stored_json(event.previous.value) if event.previous else held.value if held else b""
+        known = stored(event.previous) if event.previous else self.objects.get(key, NOTHING)
         value = stored_json(event.kv.value)
         if event.deleted:
             self.objects.pop(key, None)
         else:
             self.objects[key] = StoredObject(value, event.kv.mod_revision)
-        if not known and not event.created:
+        if not known.value and not event.created:
             self.window.raise_floor(event.kv.mod_revision)
             if event.deleted:
                 return None
@@ -141,10 +144,10 @@ def stored(kv: KeyValue) -> StoredObject:
     return StoredObject(stored_json(kv.value), kv.mod_revision)
 
 
-def _object_event(event: WatchEvent, value: bytes, known: bytes) -> ObjectEvent:
+def _object_event(event: WatchEvent, value: bytes, known: StoredObject) -> ObjectEvent:
     rv = event.kv.mod_revision
     if event.deleted:
-        return ObjectEvent(DELETED, rv, known, known)
+        return ObjectEvent(DELETED, rv, known.value, known.value, known.rv)
     if event.created:
         return ObjectEvent(ADDED, rv, value)
-    return ObjectEvent(MODIFIED, rv, value, known)
+    return ObjectEvent(MODIFIED, rv, value, known.value, known.rv)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
+from actors.apiserver.reads.reader import objects_at
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.table import TABLE
 from actors.apiserver.watch.begin import open_watch
@@ -138,6 +139,20 @@ def test_replica_after_a_compaction_is_the_store_at_each_mark(before: list[Write
     assert marks == [(store.revision, stored(store))] * bool(compacted)
     assert shown(replica) == stored(store)
     assert replica.histories_replaced == 0
+
+
+@given(WRITES)
+def test_replica_filled_from_a_history_has_each_revision_of_it(writes: list[Write]) -> None:
+    replica, store = Replica(CONFIGMAPS), Store([])
+    states = {store.revision: stored(store)}
+    for write in writes:
+        store.write(write)
+        states[store.revision] = stored(store)
+    follow(replica, store)
+    assert replica.window.floor <= min(states)
+    for revision, state in states.items():
+        found = objects_at(replica.objects, replica.window, revision, "")
+        assert {each.key: (each.rv, each.raw) for each in found or ()} == state
 
 
 @pytest.mark.parametrize("jammed", [False, True])
