@@ -345,6 +345,18 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
     assert not {"get", "list", "watch"} & {line["verb"] for line in found}
 
 
+@pytest.mark.parametrize("chosen", ["", "mine", "x" * 300])
+async def test_response_to_a_write_names_its_line_of_the_audit_log(plane: Plane, chosen: str) -> None:
+    log = plane.settings.layout.logs / "audit.log"
+    async with plane.client() as session:
+        async with session.post("/api/v1/nodes", json={}, headers={"Audit-ID": chosen} if chosen else {}) as answer:
+            audit_id = answer.headers["Audit-ID"]
+        async with session.get("/api/v1/nodes") as read:
+            assert read.headers["Cache-Control"] == "no-cache, private"
+    assert (audit_id == chosen) == (chosen == "mine")
+    until(lambda: f'"auditID":"{audit_id}"' in log.read_text())
+
+
 def test_a_restarted_server_keeps_rights_and_tokens(plane: Plane) -> None:
     token = plane.kubectl("create", "token", "bot").strip()
     before = plane.kubectl(

@@ -13,7 +13,6 @@ from urllib.parse import unquote
 
 import msgspec
 from aiohttp import hdrs, web
-from msgspec.structs import replace
 from multidict import CIMultiDictProxy
 
 from actors.apiserver.api.errors import BadRequest, Unauthorized
@@ -28,9 +27,11 @@ from actors.apiserver.api.request.user import (
 )
 from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
+from actors.apiserver.http.connection.responses import AUDIT_ID
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, AuditLog, Entry, Subject, shortened
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError
+from protocols.kube.meta import new_uid
 from protocols.process.tls import expiry, is_trusted
 from protocols.serving.connection import mark_authenticated
 from protocols.serving.tls_transport import FINGERPRINT
@@ -198,6 +199,5 @@ class Authenticator(msgspec.Struct, frozen=True):
             identity = Identity(author, author)
         agent, address = shortened(http.headers.get(hdrs.USER_AGENT, ""), NAME_LIMIT), http.remote or ""
         began = time.time() - seconds
-        entry = Entry(verb, subject, identity.author, identity.user, code, began, seconds, agent, address)
-        annotations = http.get(ANNOTATIONS)
-        self.audit.note(replace(entry, annotations=annotations) if annotations else entry)
+        author, user, more = identity.author, identity.user, (http.get(ANNOTATIONS), http.get(AUDIT_ID) or new_uid())
+        self.audit.note(Entry(verb, subject, author, user, code, began, seconds, agent, address, *more))

@@ -20,7 +20,7 @@ from multidict import CIMultiDict
 
 from actors.apiserver.api.encoding.negotiate import Headers, written
 from actors.apiserver.api.errors import ServiceUnavailable
-from actors.apiserver.http.connection.responses import Reply, Response
+from actors.apiserver.http.connection.responses import AUDIT_ID, Reply, Response
 from actors.apiserver.http.connection.unread import Unread
 from protocols.process.tls import is_trusted
 from protocols.serving.connection import BoundedConnection, BoundedServer, Detached
@@ -117,6 +117,8 @@ def encode_response(request: web.BaseRequest, status: int, headers: Headers, bod
     head = _encode_head(request.version, status, headers, request.keep_alive)
     date = rfc822_formatted_time().encode()
     sent = b"" if request.method == hdrs.METH_HEAD else body
+    if audit_id := request.get(AUDIT_ID):
+        head += b"Audit-Id: %b\r\n" % audit_id.encode()
     return b"%bContent-Length: %d\r\nDate: %b\r\n\r\n%b" % (head, len(body), date, sent)
 
 

@@ -22,6 +22,10 @@ WARNING_LIMIT = 1024
 WARNINGS_LIMIT, WARNINGS_COUNT = 4096, 50
 """Characters and headers of all warnings of a response: some clients take no more than 100 headers."""
 PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
+PRIVATE = ("Cache-Control", "no-cache, private")
+"""Sent unless a response says something else: all of them depend on the client's rights."""
+AUDIT_ID = web.RequestKey("audit_id", str)
+"""Names the line of a request in the audit log, and is sent with its response."""
 GO_TRUE = ("1", "t", "T", "TRUE", "true", "True")
 """Values that Go's strconv.ParseBool reads as true."""
 
@@ -46,10 +50,10 @@ class Reply(msgspec.Struct, frozen=True):
 
     def lines(self) -> Headers:
         """Return all headers except those that depend on the connection."""
-        usual = (("Content-Type", self.media_type),)
+        usual = (PRIVATE, ("Content-Type", self.media_type))
         if not self.headers and not self.warnings:
             return usual
-        return (*self.headers.items(), *usual, *_warning_headers(self.warnings))
+        return (*{**dict(usual), **self.headers}.items(), *_warning_headers(self.warnings))
 
 
 Response = Reply | web.StreamResponse
@@ -74,6 +78,8 @@ class LongResponse(web.StreamResponse):
             self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             self.headers["Content-Encoding"] = "gzip"
         self.headers["Vary"] = "Accept-Encoding"
+        if audit_id := request.get(AUDIT_ID):
+            self.headers["Audit-Id"] = audit_id
         self._transport = request.transport
         return await super().prepare(request)
 

@@ -72,7 +72,6 @@ def _released(pieces: list[bytes]) -> Iterator[bytes]:
 
 SHORTEST, LONGEST = 1800.0, 3600.0
 """Without timeoutSeconds a watch lasts a random time between these, so that clients do not come back all at once."""
-NO_CACHE = {"Cache-Control": "no-cache, private"}
 NEEDS_PROGRESS = "sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"
 """Clients match on this text, so it is upstream's."""
 
@@ -106,7 +105,7 @@ class Watching:
         self._long_running.check(request.user, WATCH)
         if request.options.initial_events is not None and not self._reader.efficient:
             raise invalid_options("ListOptions", forbidden("sendInitialEvents", NEEDS_PROGRESS))
-        answer = Reply(b"", 200, request.form.stream_type, NO_CACHE, warnings)
+        answer = Reply(b"", media_type=request.form.stream_type, warnings=warnings)
         began = time.monotonic()
         hub = self._hubs[request.target.resource.gvr]
         await hub.replica.filled_soon()

@@ -20,13 +20,20 @@ from actors.apiserver.custom.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
 from actors.apiserver.http.connection.connection import WatchStarted
 from actors.apiserver.http.connection.requests import Request
-from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented, wants_pretty
+from actors.apiserver.http.connection.responses import (
+    AUDIT_ID,
+    LongResponse,
+    Reply,
+    Response,
+    indented,
+    wants_pretty,
+)
 from actors.apiserver.http.endpoints.nonresource import NonResource
 from actors.apiserver.http.nodes.connecting import connect_verb
 from actors.apiserver.http.routing.call import CLIENT_LEFT, Call, error_response
 from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attributes_of
 from actors.apiserver.http.routing.seats import Seats
-from actors.apiserver.http.telemetry.audit import is_audited
+from actors.apiserver.http.telemetry.audit import audit_id, is_audited
 from actors.apiserver.http.telemetry.metrics import RequestMetrics
 from protocols.kinds.served.row import Table
 from protocols.process.deadlines import Deadlines
@@ -78,6 +85,8 @@ class Handler:
             if wants_pretty(http):
                 response = indented(response)
             code, answered = response.status, not isinstance(response, WatchStarted)
+            if is_audited(call.verb, call.target):
+                http[AUDIT_ID] = audit_id(http.headers)
             self._measure(call, response)
             return response
         finally:

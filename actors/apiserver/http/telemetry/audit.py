@@ -73,11 +73,19 @@ class Entry(msgspec.Struct, frozen=True):
     address: str
     annotations: Mapping[str, str] | None = None
     """Texts of policies and webhooks, by their key."""
+    audit_id: str = ""
 
 
 def is_audited(verb: str, target: Target | None) -> bool:
     """Return True for a request that changes something or runs in a container; reads of logs are left out."""
     return verb in AUDITED and (target is None or target.subresource != "log")
+
+
+def audit_id(headers: Mapping[str, str]) -> str:
+    """Return the id that the client has chosen for its request, or a new one if there is none that can be repeated."""
+    chosen = headers.get("Audit-Id", "")
+    usable = chosen.isascii() and chosen.isprintable() and 0 < len(chosen) <= NAME_LIMIT
+    return chosen if usable else new_uid()
 
 
 class Sampler:
@@ -210,7 +218,7 @@ def line(entry: Entry) -> bytes:
     ended = entry.received + entry.seconds
     other = entry.acts_as is not None and entry.acts_as != entry.user
     return (
-        f'{HEAD}"auditID":"{new_uid()}","requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
+        f'{HEAD}"auditID":{_json(entry.audit_id)},"requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
         f'"user":{_user(entry.user)},"sourceIPs":[{_often(entry.address)}],"userAgent":{_often(entry.agent)},'
         f'"objectRef":{entry.subject.reference},"responseStatus":{{"code":{entry.code}}},'
         f'"requestReceivedTimestamp":"{_stamp(entry.received)}","stageTimestamp":"{_stamp(ended)}",'
