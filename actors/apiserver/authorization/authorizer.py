@@ -17,7 +17,7 @@ from protocols.kinds.rbac.policy_rule import PolicyRule
 from protocols.kube.meta import Object
 
 MASTERS = "system:masters"
-PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version")
+PUBLIC_PATHS = ("/healthz", "/livez", "/readyz", "/version", "/version/")
 DISCOVERY_PATHS = ("/api", "/apis", "/openapi")
 WRITE = ("create", "update", "patch", "delete")
 EVERYTHING = (PolicyRule(("*",), ("*",), ("*",)), PolicyRule(("*",), urls=("*",)))
@@ -102,7 +102,7 @@ class Authorizer:
 
         Raises Unauthorized for anonymous users, TooManyRequests while RBAC is not known, else Forbidden.
         """
-        if not wanted.resource and _public(wanted.path):
+        if not wanted.resource and wanted.path in PUBLIC_PATHS:
             return
         if user.name == ANONYMOUS.name:
             raise Unauthorized
@@ -136,7 +136,7 @@ class Authorizer:
     def decide(self, user: User, wanted: Attributes) -> Decision:
         if MASTERS in user.groups:
             return Decision(True, f"member of {MASTERS}")
-        if not wanted.resource and wanted.verb == "get" and _public(wanted.path):
+        if not wanted.resource and wanted.verb == "get" and wanted.path in PUBLIC_PATHS:
             return Decision(True, "open to everybody")
         if user.name == ANONYMOUS.name:
             return Decision(False)
@@ -162,10 +162,6 @@ class Authorizer:
         rules = [rule.policy() for rule in USERS.get(user.name, ())]
         policy = self.policy()
         return rules + ([grant.rule for grant in policy.grants(user, namespace)] if policy is not None else [])
-
-
-def _public(path: str) -> bool:
-    return _below(path, PUBLIC_PATHS)
 
 
 def _below(path: str, roots: tuple[str, ...]) -> bool:

@@ -310,6 +310,8 @@ def test_identity_comes_from_the_certificate_alone() -> None:
         with pytest.raises(Unauthorized):
             user_of({"subject": (named, *wrong)})
     AUTHORIZER.check(ANONYMOUS, Attributes("get", "/healthz"))
+    with pytest.raises(Unauthorized):
+        AUTHORIZER.check(ANONYMOUS, Attributes("get", "/readyz/etcd"))
     AUTHORIZER.check(NODE, Attributes("get", "/apis/resource.k8s.io"))
     with pytest.raises(Forbidden, match='cannot get path "/metrics"'):
         AUTHORIZER.check(NODE, Attributes("get", "/metrics"))

@@ -1,6 +1,7 @@
 """Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health, metrics."""
 
 import asyncio
+import logging
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from operator import is_not
@@ -24,6 +25,7 @@ from protocols.kube.meta import Object
 
 Check = Callable[[], Awaitable[str]]
 """Return why a part is not ready; an empty text if it is."""
+log = logging.getLogger("apiserver")
 TEXT = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -31,33 +33,52 @@ PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 class Health:
     """/healthz, /livez, /readyz: plain text, with a line for each part if `verbose`.
 
-    `parts` count for readiness only: a process whose store is away is alive, and a restart would not help.
+    `parts` count for readiness only: a process whose store is away is alive, and a restart would not help. Anybody may
+    read the whole, so it has no reasons: these are in the log, and in the answer for a single part.
     """
 
     def __init__(self, parts: Mapping[str, Check]) -> None:
         self._parts = parts
+        self._logged: dict[str, str] = {}
 
     async def reply(self, path: str, query: MultiMapping[str]) -> Reply:
         root, _, part = path.strip("/").partition("/")
         if part and part not in ("ping", *self._parts):
             return Reply(b"404 page not found\n", 404, TEXT)
-        names = [part] if part else ["ping", *(self._parts if root == "readyz" else ())]
-        excluded = ",".join(query.getall("exclude", [])).split(",")
+        if part:
+            return _health_reply(f"internal server error: {why}" if (why := await self._fault(part)) else "")
+        names = ["ping", *(self._parts if root == "readyz" else ())]
+        excluded = dict.fromkeys(filter(None, ",".join(query.getall("exclude", [])).split(",")))
         faults = {name: await self._fault(name) for name in names if name not in excluded}
-        failed = any(faults.values())
-        if not failed and "verbose" not in query:
-            return Reply(b"ok", 200, TEXT)
-        lines = [f"[-]{name} failed: {why}" if why else f"[+]{name} ok" for name, why in faults.items()]
-        lines.append(f"{root} check {'failed' if failed else 'passed'}")
-        return Reply("\n".join(lines).encode() + b"\n", 500 if failed else 200, TEXT)
+        lines = [_health_line(name, faults.get(name)) for name in names]
+        if unknown := [f'"{name}"' for name in sorted(excluded) if name not in names]:
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {', '.join(unknown)}")
+        if any(faults.values()):
+            return _health_reply("\n".join((*lines, f"{root} check failed")))
+        return _health_reply("", "\n".join((*lines, f"{root} check passed\n")) if "verbose" in query else "ok")
 
     async def _fault(self, name: str) -> str:
-        if name == "ping":
-            return ""
+        """Return why a part is not well, and log it if that has changed."""
         try:
-            return await self._parts[name]()
+            why = "" if name == "ping" else await self._parts[name]()
         except (NodeplaneError, TimeoutError) as error:
-            return str(error) or type(error).__name__
+            why = str(error) or type(error).__name__
+        if why and self._logged.get(name) != why:
+            log.warning("health check failed part=%s reason=%s", name, why)
+        self._logged[name] = why
+        return why
+
+
+def _health_line(name: str, why: str | None) -> str:
+    """Return the line of a part; None as the reason means that it is excluded."""
+    if why is None:
+        return f"[+]{name} excluded: ok"
+    return f"[-]{name} failed: reason withheld" if why else f"[+]{name} ok"
+
+
+def _health_reply(fault: str, text: str = "ok") -> Reply:
+    body, status = (f"{fault}\n", 500) if fault else (text, 200)
+    return Reply(body.encode(errors="replace"), status, TEXT, {"X-Content-Type-Options": "nosniff"})
 
 
 OPENID_CONFIGURATION, OPENID_KEYS = "/.well-known/openid-configuration", "/openid/v1/jwks"
