@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.errors import MethodNotAllowed, NotFound
 from actors.apiserver.api.request.target import Attributes, Target, parse_target, query_of
-from actors.apiserver.http.routing.route import CACHED_PATHS, LONGEST_PATH, Action, Routes
+from actors.apiserver.http.routing.route import CACHED_PATHS, LONGEST_PATH, Action, Routes, attributes_of
 from actors.apiserver.table import TABLE
 from protocols.kinds.served.row import Table
 
@@ -118,6 +118,12 @@ def test_a_field_selector_narrows_the_watch_of_a_name() -> None:
 def test_other_paths_below_watch_are_not_served(method: str, path: str, error: type[Exception]) -> None:
     with pytest.raises(error):
         parse_target(Table(TABLE.built_in), method, path)
+
+
+@pytest.mark.parametrize(("verb", "name"), [("list", "a"), ("deletecollection", "")])
+def test_name_of_a_field_selector_is_authorized_for_reads_only(verb: str, name: str) -> None:
+    target = Target(TABLE.of("configmaps"), verb, "ns")
+    assert attributes_of(target, verb, "", (("metadata.name", "a"),)).name == name
 
 
 def test_objects_of_all_namespaces_are_not_deleted_by_one_request() -> None:

@@ -134,6 +134,8 @@ def attributes_of(target: Target, verb: str, path: str, fields: tuple[tuple[str,
     """Return the attributes of a target; `fields` are the equality terms of a field selector."""
     row = target.resource
     itself = target.name if row.full_name == "namespaces" else ""  # a namespace lies within itself
+    read = target.verb == "list"  # as upstream, the right to delete an object is none to delete a collection with it
+    selected = next((value for field, value in fields if read and field == "metadata.name"), "")
     return Attributes(
         verb=verb,
         path=path,
@@ -141,6 +143,6 @@ def attributes_of(target: Target, verb: str, path: str, fields: tuple[tuple[str,
         resource=row.plural,
         subresource=target.subresource,
         namespace=target.namespace or itself,
-        name=target.name or next((value for field, value in fields if field == "metadata.name"), ""),
+        name=target.name or selected,
         fields=fields,
     )
