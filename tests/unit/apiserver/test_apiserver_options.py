@@ -132,12 +132,30 @@ def test_field_selectors() -> None:
     ):
         assert selection(PODS, "", text).matches(pod) is wanted
     assert selection(PODS, "", "spec.nodeName=n1") is selection(PODS, "", "spec.nodeName=n1")
-    with pytest.raises(BadRequest, match=r"field label not supported: spec\.colour"):
-        selection(PODS, "", "spec.colour=red")
-    with pytest.raises(BadRequest, match=r"status\.replicas"):
-        selection(TABLE.of("replicasets"), "", "status.replicas=1")
-    with pytest.raises(BadRequest, match=r"Kind=ResourceSlice: spec\.pool"):
-        selection(TABLE.of("resourceslices"), "", "spec.pool=a")
+
+
+@pytest.mark.parametrize(
+    ("plural", "text"),
+    [
+        ("pods", "field label not supported: a"),
+        ("nodes", "field label not supported: a"),
+        ("resourceslices", "field label not supported for resource.k8s.io/v1, Kind=ResourceSlice: a"),
+        ("jobs", 'field label "a" not supported for batchv1.Job'),
+        ("replicasets", '"a" is not a known field selector: only "metadata.name", "metadata.namespace"'),
+    ],
+)
+def test_unknown_field_is_named_as_upstream_names_it(plural: str, text: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        selection(TABLE.of(plural), "", "a=b")
+    assert refused.value.status["message"] == text
+
+
+def test_namespace_of_cluster_scoped_objects_can_be_selected_where_upstream_knows_no_other_fields() -> None:
+    role = Stored("a", 1, b'{"kind":"ClusterRole","apiVersion":"v1","metadata":{"name":"a"}}')
+    row = TABLE.of("clusterroles")
+    assert [selection(row, "", f"metadata.namespace={name}").matches(role) for name in ("", "ns")] == [True, False]
+    with pytest.raises(BadRequest):
+        selection(TABLE.of("nodes"), "", "metadata.namespace=ns")
 
 
 def test_targets() -> None:

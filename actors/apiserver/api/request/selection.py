@@ -106,10 +106,20 @@ def _field_test(get: Callable[[Object], str], terms: list[FieldTerm]) -> Callabl
 def _getter(resource: Served, path: str) -> Callable[[Object], str]:
     if path == "metadata.name":
         return lambda obj: str(at(obj, "metadata", "name") or "")
-    if path == "metadata.namespace" and resource.namespaced:
+    usual = not resource.fields and not resource.custom
+    if path == "metadata.namespace" and (resource.namespaced or usual):
         return lambda obj: str(at(obj, "metadata", "namespace") or "")
     getter = resource.fields.get(path)
     if getter is None:
-        where = f" for {resource.api_version}, Kind={resource.kind}" if resource.kind == "ResourceSlice" else ""
-        raise BadRequest(f"field label not supported{where}: {path}")
+        raise BadRequest(_unknown_field(resource, path, usual))
     return getter
+
+
+def _unknown_field(resource: Served, path: str, usual: bool) -> str:
+    """Return upstream's text; its `usual` kinds have no fields of their own."""
+    if usual:
+        return f'"{path}" is not a known field selector: only "metadata.name", "metadata.namespace"'
+    if resource.full_name == "jobs.batch":
+        return f'field label "{path}" not supported for batchv1.Job'
+    where = f" for {resource.api_version}, Kind={resource.kind}" if resource.kind == "ResourceSlice" else ""
+    return f"field label not supported{where}: {path}"
