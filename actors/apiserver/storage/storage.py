@@ -104,11 +104,21 @@ class HeldChanged(NodeplaneError, http=409):
         super().__init__("an object that the write depends on has been modified")
 
 
+TOO_OLD = "The resourceVersion for the provided list is too old."
+CONTINUE_TOO_OLD = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
+)
+"""Upstream's texts."""
+
+
 class Compacted(Expired):
-    """Raised by page when its revision is compacted."""
+    """Raised by page when its revision is compacted; `resume` is a token for the rest of a list that is continued."""
 
     def __init__(self, resume: str = "") -> None:
-        super().__init__("The resourceVersion for the provided list is too old.", resume=resume)
+        super().__init__(CONTINUE_TOO_OLD if resume else TOO_OLD, resume=resume)
 
 
 class _Page(msgspec.Struct, frozen=True):

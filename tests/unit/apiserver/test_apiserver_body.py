@@ -106,6 +106,11 @@ def test_an_agent_that_is_no_text_owns_fields_all_the_same() -> None:
     assert len(write_options({}, [], "é" * 200).agent.encode()) == 128
 
 
+def test_repeated_warnings_are_sent_once() -> None:
+    lines = Reply(b"", warnings=["a", "b", "a"]).lines()
+    assert [value for name, value in lines if name == "Warning"] == ['299 - "a"', '299 - "b"']
+
+
 def test_warnings_are_one_line_of_ascii() -> None:
     reply = Reply(b"", warnings=['unknown field "a\0\x1b\n\x7fé"'])
     assert dict(reply.lines())["Warning"] == '299 - "unknown field \\"a?? ??\\""'

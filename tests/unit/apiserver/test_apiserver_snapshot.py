@@ -97,6 +97,7 @@ async def test_continue_token_ends_by_time_though_its_revision_is_there() -> Non
         await listed(ListOptions(resume=encode_token(8, "ns/a\0", began - 60)))
     token = decode_token(expired.value.status["metadata"]["continue"])
     assert (token.rv, token.start) == (LATEST, "ns/a\0")
+    assert "use the continue token in this response" in expired.value.status["message"]
 
 
 async def test_lists_before_the_window_are_expired_and_may_go_on_from_the_newest() -> None:

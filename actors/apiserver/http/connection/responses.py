@@ -139,7 +139,7 @@ def indented(response: Response) -> Response:
 
 def _warning_headers(warnings: Sequence[str]) -> Iterator[tuple[str, str]]:
     left = WARNINGS_LIMIT
-    for warning in warnings[:WARNINGS_COUNT]:
+    for warning in list(dict.fromkeys(warnings))[:WARNINGS_COUNT]:
         quoted = _quoted(warning)
         left -= len(quoted)
         if left < 0:
