@@ -250,6 +250,8 @@ async def test_who_may_do_what(plane: Plane) -> None:
         code, denied = await ask(stranger, "GET", PODS)
         where = 'resource "pods" in API group "" in the namespace "default"'
         assert (code, denied["message"]) == (403, f'pods is forbidden: User "stranger" cannot list {where}')
+        _, denied = await ask(stranger, "POST", "/x")
+        assert denied["message"] == 'forbidden: User "stranger" cannot post path "/x"'
     async with plane.client("podworker") as node:
         assert (await ask(node, "GET", "/api/v1/pods?fieldSelector=spec.nodeName%3Dn1"))[0] == 200
         assert (await ask(node, "GET", "/api/v1/pods"))[0] == 403

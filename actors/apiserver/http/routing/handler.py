@@ -184,7 +184,8 @@ class Handler:
 
     async def _answer_nonresource(self, call: Call, user: User) -> Response:
         http = call.http
-        self._authorizer.check(user, Attributes("get" if http.method in ("GET", "HEAD") else http.method, http.path))
+        verb = "get" if http.method in ("GET", "HEAD") else http.method.lower()
+        self._authorizer.check(user, Attributes(verb, http.path))
         if http.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if http.path.startswith(("/apis", "/openapi")):
