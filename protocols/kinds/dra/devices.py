@@ -180,6 +180,14 @@ RULES = Served(
 )
 
 
+DEPRECATED = {
+    "v1beta2": "v1.36+, unavailable in v1.39+",
+    "v1beta1": "v1.35+, unavailable in v1.38+",
+    "v1alpha3": "v1.36+, unavailable in v1.39+",
+}
+"""Versions that another one replaces, as upstream's warnings name their ends."""
+
+
 def in_version(row: Served, version: str, show: Convert = same, store: Convert = same) -> Served:
     """Return the resource served under another version."""
     strategy = row.strategy if show is same else VersionStrategy(row.strategy, show, store)
@@ -191,6 +199,7 @@ def in_version(row: Served, version: str, show: Convert = same, store: Convert =
         subresources=subresources,
         stored_as=row.full_name,
         converter=VersionConverter(version, row.version, show, store),
+        deprecated=DEPRECATED[version],
     )
 
 

@@ -98,6 +98,15 @@ class Served(Resource, frozen=True, kw_only=True, eq=False):
     """Set for custom resources; None for built-in ones."""
     scale_paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Field paths of a built-in kind's scale subresource, by the names that definitions use."""
+    deprecated: str = ""
+    """Releases of Kubernetes that deprecate and remove a built-in kind's version, and what replaces it."""
+
+    @property
+    def warning(self) -> str:
+        """Sent with each response of the resource, as its version is deprecated; empty if it is not."""
+        if self.custom is not None:
+            return self.custom.warning
+        return f"{self.api_version} {self.kind} is deprecated in {self.deprecated}" if self.deprecated else ""
 
     @functools.cached_property
     def shape(self) -> Shape | None:

@@ -112,6 +112,7 @@ SERVICES = Served(
 
 ENDPOINTS = Served(
     **asdict(kinds.ENDPOINTS),
+    deprecated="v1.33+; use discovery.k8s.io/v1 EndpointSlice",
     strategy=_EndpointsStrategy(),
     columns=(NAME, Column("Endpoints", _endpoints), AGE),
     create_on_update=True,

@@ -57,6 +57,28 @@ def test_custom_resources_are_looked_up_for_each_request() -> None:
         routes.of("GET", path)
 
 
+@pytest.mark.parametrize(
+    ("path", "warning"),
+    [
+        ("/api/v1/endpoints", "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"),
+        (
+            "/apis/resource.k8s.io/v1beta1/resourceclaims",
+            "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+",
+        ),
+        (
+            "/apis/resource.k8s.io/v1alpha3/devicetaintrules",
+            "resource.k8s.io/v1alpha3 DeviceTaintRule is deprecated in v1.36+, unavailable in v1.39+",
+        ),
+        ("/apis/resource.k8s.io/v1beta2/devicetaintrules", ""),
+        ("/apis/resource.k8s.io/v1/resourceclaims", ""),
+    ],
+)
+def test_deprecated_versions_warn(path: str, warning: str) -> None:
+    route = Routes(Table(TABLE.built_in), action).of("GET", path)
+    assert route is not None
+    assert route.warnings == ((warning,) if warning else ())
+
+
 def test_of_many_paths_not_all_are_remembered() -> None:
     routes = Routes(Table(TABLE.built_in), action)
     for number in range(3 * CACHED_PATHS):

@@ -119,14 +119,13 @@ class Routes:
 
     def _route(self, target: Target, path: str) -> Route:
         row = target.resource
-        warning = row.custom.warning if row.custom is not None else ""
         return Route(
             target=target,
             action=self._action(target),
             place=place_of(target),
             everything=selection(row, "", ""),
             attributes=attributes_of(target, target.verb, unquote(path)),
-            warnings=(warning,) if warning else (),
+            warnings=(row.warning,) if row.warning else (),
         )
 
 
