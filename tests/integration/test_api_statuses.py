@@ -188,6 +188,7 @@ def test_curl_and_browsers_get_indented_answers(client: Client) -> None:
         assert client.ask("GET", f"{MAPS}/x", None, {"User-Agent": agent}).body == asked
         assert client.ask("GET", f"{MAPS}/x?pretty=0", None, {"User-Agent": agent}).body == plain
     assert b'\n  "reason": "NotFound"' in client.ask("GET", f"{MAPS}/none?pretty=1").body
+    assert client.ask("GET", "/openapi/v3/api/v1?hash=OLD", None, {"User-Agent": "curl/8.0"}).status == 301
 
 
 SHARED = {

@@ -72,6 +72,18 @@ async def test_head_has_a_length_and_no_body_and_http_1_0_gets_keep_alive(tmp_pa
         assert await asyncio.wait_for(reader.read(), 15) == b""
 
 
+async def test_not_modified_has_no_length_and_is_followed_by_the_next_answer(tmp_path: Path) -> None:
+    async def handler(request: web.BaseRequest) -> Response:
+        return Reply(b"", 304) if request.path == "/known" else await path_of(request)
+
+    async with client(tmp_path, handler) as (reader, writer):
+        writer.write(GET % b"known" + GET % b"a")
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 15)
+        assert head.startswith(b"HTTP/1.1 304 ")
+        assert b"Content-Length" not in head
+        assert (await answer(reader))[1] == b"/a"
+
+
 @pytest.mark.parametrize("bad", [b"\x16\x03\x01 nonsense\r\n\r\n", GET % (b"x" * 2000)])
 async def test_what_is_no_request_is_answered_and_the_connection_closed(tmp_path: Path, bad: bytes) -> None:
     async with client(tmp_path, path_of) as (reader, writer):

@@ -119,7 +119,9 @@ def encode_response(request: web.BaseRequest, status: int, headers: Headers, bod
     sent = b"" if request.method == hdrs.METH_HEAD else body
     if audit_id := request.get(AUDIT_ID):
         head += b"Audit-Id: %b\r\n" % audit_id.encode()
-    return b"%bContent-Length: %d\r\nDate: %b\r\n\r\n%b" % (head, len(body), date, sent)
+    if status != HTTPStatus.NOT_MODIFIED:  # its length would be that of what it leaves out
+        head += b"Content-Length: %d\r\n" % len(body)
+    return b"%bDate: %b\r\n\r\n%b" % (head, date, sent)
 
 
 @functools.lru_cache(maxsize=256)

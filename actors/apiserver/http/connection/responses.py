@@ -77,7 +77,7 @@ class LongResponse(web.StreamResponse):
         if not self.prepared and takes_gzip(request.headers.get("Accept-Encoding", "")):
             self._packer = zlib.compressobj(GZIP_LEVEL, zlib.DEFLATED, GZIP_WINDOW)
             self.headers["Content-Encoding"] = "gzip"
-        self.headers["Vary"] = "Accept-Encoding"
+        self.headers["Vary"] = ", ".join(filter(None, (self.headers.get("Vary"), "Accept-Encoding")))
         if audit_id := request.get(AUDIT_ID):
             self.headers["Audit-Id"] = audit_id
         self._transport = request.transport
@@ -132,7 +132,7 @@ def wants_pretty(http: web.BaseRequest) -> bool:
 
 def indented(response: Response) -> Response:
     """Return the response with line breaks if it is short and JSON, else unchanged."""
-    if not isinstance(response, Reply) or response.media_type.partition(";")[0] != "application/json":
+    if not isinstance(response, Reply) or not response.body or not response.media_type.startswith("application/json"):
         return response
     return replace(response, body=msgspec.json.format(response.body, indent=2).rstrip() + b"\n")
 

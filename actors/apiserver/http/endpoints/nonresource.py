@@ -3,10 +3,13 @@
 import asyncio
 import logging
 import platform
+import time
 from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate
 from operator import is_not
 
 import msgspec
+from msgspec.structs import replace
 from multidict import MultiMapping
 
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
@@ -17,7 +20,7 @@ from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
-from actors.apiserver.http.endpoints.openapi import OpenApi
+from actors.apiserver.http.endpoints.openapi import OpenApi, content_hash
 from actors.apiserver.http.endpoints.openapi_v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.errors import NodeplaneError
 from protocols.kinds.served.row import Table
@@ -27,6 +30,7 @@ Check = Callable[[], Awaitable[str]]
 """Return why a part is not ready; an empty text if it is."""
 log = logging.getLogger("apiserver")
 TEXT = "text/plain; charset=utf-8"
+YEAR_S = 365 * 86400
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -150,12 +154,12 @@ class NonResource:
         self._metrics = options.metrics
         self._address = options.address
         self._openapi = OpenApi(options.table)
-        self._v2: tuple[list[bytes], bool, bytes] = ([], False, b"")
+        self._v2: tuple[list[bytes], bool, Reply] = ([], False, Reply(b""))
         """The v3 documents that the last v2 document was made of, its form, and the document itself."""
 
-    async def reply(self, path: str, query: MultiMapping[str], accept: str) -> Reply:
+    async def reply(self, path: str, query: MultiMapping[str], headers: Mapping[str, str]) -> Reply:
         """Raises NotFound."""
-        parts = path.strip("/").split("/")
+        parts, accept = path.strip("/").split("/"), headers.get("Accept", "")
         if f"/{parts[0]}" in HEALTH:
             return await self._health.reply(path, query)
         if parts == ["metrics"]:
@@ -163,12 +167,12 @@ class NonResource:
         if parts[0] in (".well-known", "openid"):
             return await self._openid.reply(path)
         if parts[:2] == ["openapi", "v3"]:
-            return self._document("/".join(parts[2:]), query.get("hash", ""))
+            return _unless_known(self._document("/".join(parts[2:]), query.get("hash", "")), headers)
         if parts == ["openapi", "v2"]:
-            return await self._openapi_v2(accept)
+            return _unless_known(await self._openapi_v2(accept), headers)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
             groups = discovery.aggregated(self._table, core=parts[0] == "api")
-            return Reply(msgspec.json.encode(groups), media_type=discovery.AGGREGATED)
+            return _unless_known(_tagged(msgspec.json.encode(groups), discovery.AGGREGATED), headers)
         body = self._body(parts)
         if body is None:
             raise unknown_path()
@@ -195,22 +199,37 @@ class NonResource:
     async def _openapi_v2(self, accept: str) -> Reply:
         """Return the v2 document, made in a thread: many custom resources make it long."""
         documents, protobuf = list(self._openapi.documents.values()), "+protobuf" in accept
-        held, form, body = self._v2
+        held, form, reply = self._v2
         if form is not protobuf or len(held) != len(documents) or any(map(is_not, held, documents)):
             write = as_protobuf if protobuf else as_json
-            body = await asyncio.to_thread(lambda: write(definitions(documents)))
-            self._v2 = (documents, protobuf, body)
-        return Reply(body, media_type=MEDIA if protobuf else "application/json")
+            media = MEDIA if protobuf else "application/json"
+            reply = await asyncio.to_thread(lambda: _tagged(write(definitions(documents)), media))
+            self._v2 = (documents, protobuf, reply)
+        return reply
 
     def _document(self, root: str, wanted: str) -> Reply:
         """Return a document. It may be cached for ever under its own hash only; another hash leads there."""
         if not root:
-            return Reply(msgspec.json.encode(self._openapi.index()))
+            return _tagged(msgspec.json.encode(self._openapi.index()))
         document = self._openapi.documents.get(root)
         if document is None:
             raise unknown_path()
         current = self._openapi.hash(root, document)
         if wanted and wanted != current:
             return Reply(b"", 301, headers={"Location": self._openapi.url(root, document)})
-        lasting = {"Cache-Control": "public, immutable"} if wanted else {"Cache-Control": "no-cache, private"}
+        expires = {"Expires": formatdate(time.time() + YEAR_S, usegmt=True)}  # without it clients ask again
+        lasting = {"Cache-Control": "public, immutable", **expires} if wanted else {}
         return Reply(document, headers={**lasting, "ETag": f'"{current}"'})
+
+
+def _tagged(body: bytes, media_type: str = "application/json") -> Reply:
+    return Reply(body, media_type=media_type, headers={"ETag": f'"{content_hash(body)}"'})
+
+
+def _unless_known(reply: Reply, headers: Mapping[str, str]) -> Reply:
+    """Return a document with its ETag, or 304 if the client has it already."""
+    known = [tag.strip().removeprefix("W/") for tag in headers.get("If-None-Match", "").split(",")]
+    kept = {**reply.headers, "Vary": "Accept"}
+    if kept.get("ETag") in known or ("*" in known and "ETag" in kept):
+        return Reply(b"", 304, reply.media_type, kept)
+    return replace(reply, headers=kept)

@@ -201,6 +201,11 @@ def _response_schema(verb: str, whole: Object) -> Object:
     return whole if verb in ("get", "create", "update", "patch") else plain
 
 
+def content_hash(body: bytes) -> str:
+    """Return the hash by which clients know a document again."""
+    return hashlib.sha256(body).hexdigest()[:32].upper()
+
+
 class OpenApi:
     """Documents by group and version, with the hash by which clients cache them."""
 
@@ -231,7 +236,7 @@ class OpenApi:
     def hash(self, root: str, body: bytes) -> str:
         held = self._hashes.get(root)
         if held is None or held[0] is not body:
-            held = self._hashes[root] = body, hashlib.sha256(body).hexdigest()[:32].upper()
+            held = self._hashes[root] = body, content_hash(body)
         return held[1]
 
     def index(self) -> Object:

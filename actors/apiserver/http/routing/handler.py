@@ -192,7 +192,7 @@ class Handler:
             await self._serving.catch_up()
         call.seconds = REQUEST_SECONDS
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
-            return (await self._nonresource.reply(http.path, http.query, http.headers.get("Accept", ""))).response()
+            return (await self._nonresource.reply(http.path, http.query, http.headers)).response()
 
 
 def _attributes(call: Call, route: Route) -> Attributes:
