@@ -3,14 +3,17 @@
 Commands then have the messages of `v5.channel.k8s.io`, port-forwards the bytes of a SPDY connection.
 """
 
+import asyncio
 import contextlib
 import socket
 import typing
+from collections.abc import Coroutine
 
 import msgspec
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 
 from protocols.errors import NodeplaneError
+from protocols.process.tasks import awaited
 from protocols.streams.channels import ERROR, LARGEST_MESSAGE, STDERR, STDOUT, TUNNEL, V4, V5
 from protocols.streams.connections import FORWARD, VERSION_HEADER, Socket, Spdy, is_spdy_request, offered, upgrade
 from protocols.streams.masked import MaskedSocket
@@ -105,15 +108,36 @@ async def accept_forward(request: web.BaseRequest, protocol: Protocol, ports: tu
 
 
 async def accept_websocket(request: web.BaseRequest, protocol: str) -> web.WebSocketResponse:
-    """Answer the handshake of a websocket. Raises ConnectionError.
+    """Answer the handshake of a websocket. Raises ConnectionError, and ProtocolUnknown for one that is no handshake.
 
     No pings are sent: clients that read only now and then, like Python's, answer them too late. TCP notices lost peers.
     """
     protocols = (protocol,) if protocol else ()
     response = MaskedSocket(protocols=protocols, compress=False, max_msg_size=LARGEST_MESSAGE)
-    await response.prepare(request)
+    try:
+        await response.prepare(request)
+    except web.HTTPBadRequest as error:
+        raise ProtocolUnknown(" ".join((error.text or "").split())) from None
     keep_alive(request.transport)
     return response
+
+
+async def send_until_closed(response: web.WebSocketResponse, sending: Coroutine[None, None, None]) -> None:
+    """Send until `sending` ends or the client closes, then close. What the client sends is dropped."""
+    tasks = awaited(_drop_messages(response)), awaited(sending)
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        broken = isinstance(ends[1], Exception)
+        await response.close(code=WSCloseCode.INTERNAL_ERROR if broken else WSCloseCode.OK)
+
+
+async def _drop_messages(response: web.WebSocketResponse) -> None:
+    async for _ in response:
+        pass
 
 
 class Informed(typing.Protocol):

@@ -10,10 +10,13 @@ from typing import Any
 import aiohttp
 import pytest
 
+from protocols.kube.protobuf import decode_object
+from protocols.wire.protobuf import fields
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import ETCD, OURS
 from tests.support.waiting import until_async
 
+JSON, PROTOBUF = "application/json", "application/vnd.kubernetes.protobuf"
 CONFIGMAPS, SECRETS = "/api/v1/namespaces/default/configmaps", "/api/v1/namespaces/default/secrets"
 
 
@@ -269,3 +272,51 @@ async def ended_slow(plane: Plane) -> float:
     name = 'apiserver_terminated_watchers_total{group="",resource="configmaps"} '
     lines = (await plane.metrics("apiserver-0")).splitlines()
     return next((float(line.removeprefix(name)) for line in lines if line.startswith(name)), 0.0)
+
+
+@pytest.mark.parametrize("form", [JSON, PROTOBUF])
+async def test_watch_over_a_websocket_sends_each_event_as_a_message(plane: Plane, form: str) -> None:
+    async with plane.client() as session:
+        for name in "ab":
+            await create(session, name)
+        query = {"watch": "1", "resourceVersion": "0", "labelSelector": "!hidden", "timeoutSeconds": "3"}
+        offered = session.ws_connect(CONFIGMAPS, params=query, headers={"Accept": form}, protocols=("any",))
+        async with offered as socket:
+            seen = [await message_of(socket, form) for _ in "ab"]
+            await create(session, "c")
+            await socket.send_str("dropped")
+            await delete(session, "a")
+            seen += [await message_of(socket, form) for _ in "ca"]
+            assert socket.protocol == "any"
+            assert (await asyncio.wait_for(socket.receive(), 30)).type is aiohttp.WSMsgType.CLOSE
+        assert seen == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c"), ("DELETED", "a")]
+
+
+async def message_of(socket: aiohttp.ClientWebSocketResponse, form: str) -> tuple[str, str]:
+    event: Any
+    if form == JSON:
+        event = json.loads(await asyncio.wait_for(socket.receive_str(), 30))
+        return event["type"], event["object"]["metadata"]["name"]
+    event = dict(fields(await asyncio.wait_for(socket.receive_bytes(), 30)))
+    whole: Any = dict(fields(event[2]))[1]
+    return event[1].decode(), decode_object(whole)["metadata"]["name"]
+
+
+async def test_watch_over_a_websocket_reports_errors_and_ends_with_its_client(plane: Plane) -> None:
+    async with plane.client() as session:
+        ahead = "sendInitialEvents=1&resourceVersionMatch=NotOlderThan&resourceVersion=999999999"
+        async with session.ws_connect(f"{CONFIGMAPS}?watch=1&{ahead}") as socket:
+            event = json.loads(await asyncio.wait_for(socket.receive_str(), 30))
+            assert (event["type"], event["object"]["code"]) == ("ERROR", 504)
+        async with session.ws_connect(f"{CONFIGMAPS}?watch=1"):
+            assert 'verb="WATCH"' in running(await plane.metrics("apiserver-0"))
+        await until_async("the watch ends", lambda: plane.metrics("apiserver-0"), good=lambda page: not running(page))
+        async with session.get(f"{CONFIGMAPS}?watch=1", headers={"Upgrade": "websocket"}) as refused:
+            assert refused.status == 400
+    assert not plane.tracebacks()
+
+
+def running(page: str) -> str:
+    """The lines of open watches."""
+    lines = [line for line in page.splitlines() if line.startswith("apiserver_longrunning_requests{")]
+    return "\n".join(line for line in lines if float(line.rpartition(" ")[2]))

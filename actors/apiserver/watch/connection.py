@@ -59,11 +59,11 @@ class WatchConnection(asyncio.Protocol):
         self._slot = self._hub.alarms.set(self, self._next_alarm(now))
 
     def begin(self, headers: Headers, initial: Iterator[bytes], congested: bool) -> None:
-        """Take over the transport and start to write."""
+        """Take over the transport and start to write; without `headers`, which a websocket has sent already."""
         self._transport.set_protocol(self)
         self._transport.set_write_buffer_limits(high=CONGESTED_BYTES)
         self._watcher.congested = congested
-        self._watcher.begin(self, initial, _head(headers, self.chunked, int(time.time())))
+        self._watcher.begin(self, initial, _head(headers, self.chunked, int(time.time())) if headers else b"")
 
     def alarm(self) -> None:
         """Send a bookmark, also at the end of the watch: the one before it may be old by now.

@@ -19,6 +19,7 @@ from actors.apiserver.api.request.workers import offload, workers
 from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply, Response
+from actors.apiserver.http.connection.unread import give_back
 from actors.apiserver.http.fairness.control import WATCH, LongRunning
 from actors.apiserver.http.telemetry.metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader
@@ -26,9 +27,11 @@ from actors.apiserver.watch.begin import FutureWatches, Opened, open_watch
 from actors.apiserver.watch.channel import error_bytes
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.hub import Hub
+from actors.apiserver.watch.messages import MessageTransport
 from actors.apiserver.watch.scope import Scope
 from protocols.kinds.check.causes import forbidden
 from protocols.kube.errors import StatusError
+from protocols.streams.accepting import ProtocolUnknown, accept_websocket, is_websocket_request, send_until_closed
 
 
 class Reading:
@@ -109,6 +112,8 @@ class Watching:
         began = time.monotonic()
         hub = self._hubs[request.target.resource.gvr]
         await hub.replica.filled_soon()
+        if is_websocket_request(request.http):
+            return await self._send_messages(request, hub)
         try:
             opened = await self._open(request, hub)
         except StatusError as fault:
@@ -117,6 +122,42 @@ class Watching:
             opened = replace(opened, initial=self._timed(request, opened.initial, began))
         self._begin(request, hub, opened, answer.lines())
         return WatchStarted()
+
+    async def _send_messages(self, request: Request, hub: Hub) -> Response:
+        """Serve a watch over a websocket until it ends. Raises BadRequest."""
+        http, transport = request.http, request.http.transport
+        offered = http.headers.get("Sec-WebSocket-Protocol", "").partition(",")[0].strip()
+        try:
+            response = await accept_websocket(http, offered)
+        except ProtocolUnknown as error:
+            raise BadRequest(str(error)) from None
+        if transport is None:
+            raise ServiceUnavailable("the client is gone")
+        messages = MessageTransport(response, transport, request.form.protobuf)
+        with self._metrics.sending(request.target), self._long_running.held(request.user, WATCH):
+            connection = await self._connected(request, hub, messages)
+            give_back.get()()
+            try:
+                await send_until_closed(response, messages.send())
+            finally:
+                if connection is not None:
+                    connection.connection_lost(None)
+        return response
+
+    async def _connected(self, request: Request, hub: Hub, messages: MessageTransport) -> WatchConnection | None:
+        """Begin a watch that writes messages; None if it ends with an error, which is one of them."""
+        try:
+            opened = await self._open(request, hub)
+        except StatusError as fault:
+            messages.write(error_bytes(fault.status, request.form))
+            messages.close()
+            return None
+        seconds = min(_seconds(request.options.timeout), max(0.0, request.expires - time.time()))
+        options = ConnectionOptions(hub, seconds, False, False, ended=_nothing, reuse=asyncio.Transport.close)
+        connection = WatchConnection(options, messages, opened.watcher)
+        connection.begin((), opened.initial, congested=False)
+        self._future.add(hub, opened.watcher)
+        return connection
 
     def close(self) -> None:
         """Call it once no watch is open."""
@@ -179,6 +220,10 @@ class Watching:
         """
         if self._reader.efficient:
             await self._reader.fresh(hub.resource)
+
+
+def _nothing() -> None:
+    """Stand in for the end of a watch that its own task counts."""
 
 
 def _seconds(asked: int) -> float:

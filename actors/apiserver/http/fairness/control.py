@@ -7,7 +7,8 @@ upstream; a bound for each user leaves descriptors for all others (`apiserver_lo
 import asyncio
 import resource
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from actors.apiserver.api.errors import TooManyRequests
@@ -206,6 +207,16 @@ class LongRunning:
         if self._open.get(user.name, 0) + descriptors > self._most and standing_of(user).usual.level in BOUNDED_LEVELS:
             message = f"user {user.name[:256]!r} has too many watches and streams open: close some, then try again"
             raise TooManyRequests(message, retry_after=1)
+
+    @contextmanager
+    def held(self, user: User, descriptors: int) -> Iterator[None]:
+        """Count a watch or stream as long as the block runs. Raises TooManyRequests."""
+        self.check(user, descriptors)
+        end = self.begin(user, descriptors)
+        try:
+            yield
+        finally:
+            end()
 
     def begin(self, user: User, descriptors: int) -> Callable[[], None]:
         """Count a watch or stream after `check`. Returns a function to call once, when it ends."""

@@ -1,7 +1,5 @@
 """Subresources served by nodes and pods: log, exec, attach and portforward of pods, proxy of nodes, pods, services."""
 
-import asyncio
-
 import aiohttp
 from aiohttp import web
 from multidict import MultiMapping
@@ -20,7 +18,6 @@ from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.change import CONNECT, Change
 from protocols.kube.meta import Object
 from protocols.kube.objects import text
-from protocols.process.tasks import awaited
 from protocols.streams.accepting import (
     ProtocolUnknown,
     accept_command,
@@ -29,6 +26,7 @@ from protocols.streams.accepting import (
     command_protocol,
     forward_protocol,
     is_websocket_request,
+    send_until_closed,
     websocket_protocol,
 )
 from protocols.streams.channels import TUNNEL
@@ -160,19 +158,10 @@ async def _log_messages(source: aiohttp.ClientResponse, http: web.BaseRequest) -
     """Send a log over a websocket. Raises BadRequest."""
     try:
         protocol = websocket_protocol(http, (), LOG_PROTOCOLS)
+        response = await accept_websocket(http, protocol)
     except ProtocolUnknown as error:
         raise BadRequest(str(error)) from None
-    response = await accept_websocket(http, protocol)
-    reading = awaited(_until_closed(response))
-    sending = awaited(_send_log(source, response, protocol))
-    try:
-        await asyncio.wait((reading, sending), return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        reading.cancel()
-        sending.cancel()
-        ends = await asyncio.gather(reading, sending, return_exceptions=True)
-        broken = isinstance(ends[1], Exception)
-        await response.close(code=aiohttp.WSCloseCode.INTERNAL_ERROR if broken else aiohttp.WSCloseCode.OK)
+    await send_until_closed(response, _send_log(source, response, protocol))
     return response
 
 
@@ -181,9 +170,3 @@ async def _send_log(source: aiohttp.ClientResponse, response: web.WebSocketRespo
     await log_message(response, protocol, b"")
     async for piece in source.content.iter_any():
         await log_message(response, protocol, piece)
-
-
-async def _until_closed(response: web.WebSocketResponse) -> None:
-    """Drop what the client sends."""
-    async for _ in response:
-        pass

@@ -1,8 +1,8 @@
 """Take a request through priority and fairness: estimate its seats, wait for its turn, release them at its end."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Awaitable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -96,12 +96,6 @@ class Seats:
         give_back.set(leave)
         return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, task)
 
-    @contextmanager
-    def stream(self, request: Request) -> Iterator[None]:
+    def stream(self, request: Request) -> AbstractContextManager[None]:
         """Count an exec, attach, port-forward or log as long as it is open. Raises TooManyRequests."""
-        self._long_running.check(request.user, STREAM)
-        end = self._long_running.begin(request.user, STREAM)
-        try:
-            yield
-        finally:
-            end()
+        return self._long_running.held(request.user, STREAM)

@@ -1,7 +1,7 @@
 """Metrics of requests and watches, under the names of kube-apiserver."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from types import TracebackType
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -166,6 +166,10 @@ class WatchMetrics:
             watches = self._open[place] = OpenWatches(running, self._requests.total("WATCH", place, 200))
         watches.begin()
         return watches.end
+
+    def sending(self, target: Target) -> AbstractContextManager[object]:
+        """Count a watch as open in this block, of a request that is counted when it ends."""
+        return self._requests.running("WATCH", place_of(target)).track_inprogress()
 
     def listed(self, target: Target, seconds: float) -> None:
         """Observe the seconds until all initial events of a watch were written."""
