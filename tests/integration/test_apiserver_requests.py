@@ -241,6 +241,8 @@ async def test_who_may_do_what(plane: Plane) -> None:
     async with plane.client() as admin:
         for name, node in (("mine", "n1"), ("theirs", "n2")):
             assert (await ask(admin, "POST", PODS, pod(name, node)))[0] == 201
+        async with admin.head(f"{PODS}/mine/log") as answer:  # a log would be taken for the next answer
+            assert answer.status == 405
     async with plane.client("") as nobody:
         assert (await ask(nobody, "GET", PODS))[1]["reason"] == "Unauthorized"
         assert (await ask(nobody, "GET", "/api"))[0] == 401

@@ -313,6 +313,8 @@ async def test_watch_over_a_websocket_reports_errors_and_ends_with_its_client(pl
         await until_async("the watch ends", lambda: plane.metrics("apiserver-0"), good=lambda page: not running(page))
         async with session.get(f"{CONFIGMAPS}?watch=1", headers={"Upgrade": "websocket"}) as refused:
             assert refused.status == 400
+        async with session.head(f"{CONFIGMAPS}?watch=1") as refused:  # what is sent would be taken for the next answer
+            assert refused.status == 405
     assert not plane.tracebacks()
 
 

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.encoding.negotiate import PLAIN, Headers
 from actors.apiserver.api.encoding.render import list_parts, render_list, render_stored
-from actors.apiserver.api.errors import BadRequest, MethodNotAllowed, ServiceUnavailable, invalid_options
+from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_options
 from actors.apiserver.api.request.query import flag, resource_version
+from actors.apiserver.api.request.target import verb_not_supported
 from actors.apiserver.api.request.workers import offload, workers
 from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
@@ -100,9 +101,8 @@ class Watching:
         list instead).
         """
         row = request.target.resource
-        if "watch" not in row.verbs:
-            detail = f'watch is not supported on resources of kind "{row.full_name}"'
-            raise MethodNotAllowed(detail, {"group": row.group, "kind": row.plural})
+        if "watch" not in row.verbs or request.http.method == "HEAD":  # a response to HEAD has no body
+            raise verb_not_supported(row, "watch")
         if self.closing:
             raise ServiceUnavailable("apiserver is shutting down")
         self._long_running.check(request.user, WATCH)

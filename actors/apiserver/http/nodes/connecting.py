@@ -5,7 +5,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest
-from actors.apiserver.api.request.target import PROXY, Target
+from actors.apiserver.api.request.target import PROXY, Target, verb_not_supported
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.backends import Backends, Stored
 from actors.apiserver.http.nodes.client import NodeClient
@@ -92,6 +92,8 @@ class Connecting:
     async def serve(self, request: Request) -> web.StreamResponse:
         """Raises StatusError before the first byte."""
         http = request.http
+        if http.method == "HEAD" and request.target.subresource != PROXY:  # a response to HEAD has no body
+            raise verb_not_supported(request.target.resource, "head")
         if (subresource := request.target.subresource) != LOG:
             proxied = subresource == PROXY
             options = (
