@@ -16,6 +16,7 @@ LONGEST_DURATION = 64
 UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _DURATION = re.compile(rf"[+-]?({_PART.pattern})+", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
 _SIGNED, _UNSIGNED = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"\d+", re.ASCII)
 
 
@@ -51,7 +52,8 @@ def request_seconds(query: Mapping[str, str], most: float) -> float:
         return most
     seconds = _duration(text)
     if seconds is None:
-        raise BadRequest(f"invalid timeout specified in the request URL - time: invalid duration {_quoted(text)}")
+        fault = "missing unit in" if _NUMBER.fullmatch(text) else "invalid"
+        raise BadRequest(f"invalid timeout specified in the request URL - time: {fault} duration {_quoted(text)}")
     return seconds if 0 < seconds < most else most
 
 
