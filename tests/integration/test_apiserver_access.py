@@ -6,6 +6,7 @@ import json
 import ssl
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,26 @@ def test_nobody_raises_themselves(plane: Plane) -> None:
     assert "Forbidden" not in refused
     token = plane.kubectl("create", "token", "bot").strip()
     assert "cannot impersonate" in as_token(plane, token, "get", "pods", "--as=admin")
+
+
+def test_constrained_impersonation_is_for_some_requests_only(plane: Plane) -> None:
+    token = plane.kubectl("create", "token", "bot").strip()
+    rules = [
+        {"verbs": ["impersonate:user-info"], "apiGroups": ["authentication.k8s.io"], "resources": ["users"]},
+        {"verbs": ["impersonate-on:user-info:list"], "apiGroups": ["*"], "resources": ["secrets"]},
+        {"verbs": ["impersonate-on:user-info:create"], "apiGroups": ["*"], "resources": ["pods/exec"]},
+    ]
+    metadata = {"name": "lister"}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": metadata, "rules": rules}
+    plane.kubectl("create", "-f", "-", stdin=json.dumps(role))
+    plane.kubectl("create", "clusterrolebinding", "bot-lists", "--clusterrole=lister", "--serviceaccount=default:bot")
+    plane.kubectl("create", "clusterrolebinding", "eve-admin", "--clusterrole=cluster-admin", "--user=eve")
+    as_eve = partial(as_token, plane, token)
+    until(lambda: "Forbidden" not in as_eve("get", "secrets", "--as=eve"))
+    refused = 'cannot impersonate-on:user-info:delete resource "secrets" in API group "" in the namespace "default"'
+    assert refused in as_eve("delete", "secret", "any", "--as=eve")
+    assert '"none" not found' in as_eve("get", "--raw", f"{PODS}/none/exec?command=x&stdin=1", "--as=eve")
+    assert "cannot impersonate-on:user-info:get path" in as_eve("get", "--raw", "/metrics", "--as=eve")
 
 
 def test_tokens_end_with_their_account_and_their_pod(plane: Plane) -> None:

@@ -9,23 +9,20 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
-from urllib.parse import unquote
 
 import msgspec
 from aiohttp import hdrs, web
-from multidict import CIMultiDictProxy
 
-from actors.apiserver.api.errors import BadRequest, Unauthorized
+from actors.apiserver.api.errors import Unauthorized
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import (
     ANONYMOUS,
     AUTHENTICATED,
     CREDENTIAL_ID,
     User,
-    account_groups,
-    service_account_of,
 )
 from actors.apiserver.authorization.authorizer import Authorizer
+from actors.apiserver.http.authentication.impersonation import impersonated
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.connection.responses import AUDIT_ID
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, AuditLog, Entry, Subject, shortened
@@ -86,57 +83,6 @@ def _user_of_subject(subject: CertificateSubject, fingerprint: str) -> User:
     return User(name, (*groups, AUTHENTICATED), "".join(uids), extra)
 
 
-USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-Uid", "impersonate-extra-"
-
-
-def impersonated(authorizer: Authorizer, user: User, headers: CIMultiDictProxy[str], path: str) -> User:
-    """Return the user a request acts as: `user` itself without Impersonate-* headers. Raises BadRequest, Forbidden."""
-    if "impersonate-" not in "\n".join(headers).lower():  # one search for all names, since every request passes here
-        return user
-    asked = [key for key in headers if key.lower().startswith("impersonate-")]
-    if not asked:
-        return user
-    extra = [key for key in asked if key.lower().startswith(EXTRA)]
-    if not all(value.isprintable() for key in asked for value in headers.getall(key)):
-        raise BadRequest("Impersonate-* headers must be printable text in UTF-8")
-    name, groups = headers.get(USER, ""), tuple(headers.getall(GROUP, []))
-    if not name:
-        if extra or GROUP in headers or UID in headers:
-            raise BadRequest("requested to impersonate a group, uid or extra without impersonating a user")
-        return user
-    for attributes in _required_rights(name, groups, headers, extra, path):
-        authorizer.check(user, attributes)
-    pairs = tuple((unquote(key[len(EXTRA) :]).lower(), tuple(headers.getall(key))) for key in sorted(set(extra)))
-    return User(name, _groups(name, groups), headers.get(UID, ""), pairs)
-
-
-def _required_rights(
-    name: str, groups: tuple[str, ...], headers: CIMultiDictProxy[str], extra: list[str], path: str
-) -> list[Attributes]:
-    account = service_account_of(name)
-    if account:
-        rights = [Attributes("impersonate", path, "", "serviceaccounts", "", *account)]
-    else:
-        rights = [Attributes("impersonate", path, "", "users", name=name)]
-    rights += [Attributes("impersonate", path, "", "groups", name=group) for group in groups]
-    if headers.get(UID):
-        rights.append(Attributes("impersonate", path, "authentication.k8s.io", "uids", name=headers[UID]))
-    for key in extra:
-        field = unquote(key[len(EXTRA) :]).lower()
-        for value in headers.getall(key):
-            rights.append(Attributes("impersonate", path, "authentication.k8s.io", "userextras", field, name=value))
-    return rights
-
-
-def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
-    account = service_account_of(name)
-    if account and not groups:
-        groups = account_groups(account[0])
-    if name == ANONYMOUS.name:
-        return tuple(dict.fromkeys((*groups, *ANONYMOUS.groups)))
-    return groups if set(groups) & {AUTHENTICATED, *ANONYMOUS.groups} else (*groups, AUTHENTICATED)
-
-
 AUTHOR = web.RequestKey("author", User)
 """Authenticated user of a request whose impersonation was rejected, for the audit log."""
 
@@ -157,10 +103,10 @@ class Authenticator(msgspec.Struct, frozen=True):
     authority: TokenAuthority
     audit: AuditLog
 
-    def certified(self, http: web.BaseRequest) -> Identity | None:
+    def certified(self, http: web.BaseRequest, request: Callable[[], Attributes]) -> Identity | None:
         """Authenticate by client certificate, or as anonymous; None if a bearer token has to be checked.
 
-        Raises Unauthorized, and Forbidden or BadRequest for Impersonate-* headers.
+        `request` returns what is asked for. Raises Unauthorized, and Forbidden or BadRequest for Impersonate-* headers.
         """
         transport = http.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
@@ -169,17 +115,19 @@ class Authenticator(msgspec.Struct, frozen=True):
         if not is_trusted(transport, time.time()):
             raise Unauthorized
         fingerprint = transport.get_extra_info(FINGERPRINT, "") if transport is not None else ""
-        return self._identity(http, user_of(certificate, fingerprint), expiry(certificate))
+        return self._identity(http, request, user_of(certificate, fingerprint), expiry(certificate))
 
-    async def proven(self, http: web.BaseRequest) -> Identity:
+    async def proven(self, http: web.BaseRequest, request: Callable[[], Attributes]) -> Identity:
         """Authenticate by bearer token. Raises as `certified`."""
         proven = await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self.authority.prove)
         mark_authenticated(http)
-        return self._identity(http, proven.user, proven.expires)
+        return self._identity(http, request, proven.user, proven.expires)
 
-    def _identity(self, http: web.BaseRequest, author: User, expires: float) -> Identity:
+    def _identity(
+        self, http: web.BaseRequest, request: Callable[[], Attributes], author: User, expires: float
+    ) -> Identity:
         try:
-            user = impersonated(self.authorizer, author, http.headers, http.path)
+            user = impersonated(self.authorizer, author, http.headers, request)
         except StatusError:
             http[AUTHOR] = author  # the audit log names the author of a rejected attempt
             raise

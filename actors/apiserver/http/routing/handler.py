@@ -108,7 +108,8 @@ class Handler:
 
     async def _answer(self, call: Call) -> Response:
         http = call.http
-        call.identity = identity = self._authenticator.certified(http) or await self._authenticator.proven(http)
+        authenticator, asked = self._authenticator, partial(self._asked, call)
+        call.identity = identity = authenticator.certified(http, asked) or await authenticator.proven(http, asked)
         user = identity.user
         turn = self._seats.take(http, user, self._routes, call.began)
         if turn is not None:
@@ -134,6 +135,14 @@ class Handler:
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
             reply = await route.action(request)
         return (replace(reply, warnings=(*route.warnings, *reply.warnings)) if route.warnings else reply).response()
+
+    def _asked(self, call: Call) -> Attributes:
+        """Return the attributes of a request whose user is not known yet."""
+        route = self._routes.known(call.http) or self._routes.guess(call.http)
+        if route is None:
+            return _path_attributes(call.http)
+        wanted = _attributes(call, route)
+        return replace(wanted, verb=connect_verb(route.target)) if call.verb == route.target.verb else wanted
 
     async def _find(self, http: web.BaseRequest) -> Route | None:
         """Return the route of the path, with the newest definitions of custom resources in the store.
@@ -184,8 +193,7 @@ class Handler:
 
     async def _answer_nonresource(self, call: Call, user: User) -> Response:
         http = call.http
-        verb = "get" if http.method in ("GET", "HEAD") else http.method.lower()
-        self._authorizer.check(user, Attributes(verb, http.path))
+        self._authorizer.check(user, _path_attributes(http))
         if http.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if http.path.startswith(("/apis", "/openapi")):
@@ -193,6 +201,10 @@ class Handler:
         call.seconds = REQUEST_SECONDS
         with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
             return (await self._nonresource.reply(http.path, http.query, http.headers)).response()
+
+
+def _path_attributes(http: web.BaseRequest) -> Attributes:
+    return Attributes("get" if http.method in ("GET", "HEAD") else http.method.lower(), http.path)
 
 
 def _attributes(call: Call, route: Route) -> Attributes:
