@@ -59,6 +59,9 @@ def test_no_query_breaks_the_reader(query: dict[str, str]) -> None:
 def test_forms() -> None:
     table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
     assert (negotiate(table).view, negotiate(table, "Object").include) == ("Table", "Object")
+    assert negotiate("application/json", "Half") == negotiate("application/json")
+    with pytest.raises(BadRequest, match='Table as requested: includeObject: Invalid value: "Half": must be'):
+        negotiate(table, "Half")
     assert negotiate("application/json, " + table).view == ""
     assert negotiate("application/vnd.kubernetes.protobuf,application/json").view == ""
     assert not negotiate("application/vnd.kubernetes.protobuf, */*").protobuf

@@ -56,9 +56,12 @@ def negotiate(accept: str, include: str = "") -> Form:
     """Return the form for an Accept header and the includeObject parameter. Raises NotAcceptable, BadRequest."""
     if len(accept) > ACCEPT_LIMIT:
         raise BadRequest(f"the Accept header has more than {ACCEPT_LIMIT} characters")
-    if include and include not in INCLUDE_OBJECT:
-        raise BadRequest(f'unrecognized includeObject value: "{include:.64}"')
-    return _negotiated(accept, include)
+    known = not include or include in INCLUDE_OBJECT
+    form = _negotiated(accept, include if known else "")
+    if form.view == "Table" and not known:
+        fault = f"includeObject: Invalid value: \"{include:.64}\": must be 'Metadata', 'Object', 'None', or empty"
+        raise BadRequest(f"Unable to convert to Table as requested: {fault}")
+    return form
 
 
 @functools.lru_cache(maxsize=256)
