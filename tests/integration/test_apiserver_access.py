@@ -10,9 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from actors.apiserver.http.authentication.authenticator import TOKEN_PROTOCOL
 from tests.support import waiting
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.authority import Authority
@@ -328,6 +330,19 @@ async def test_openid_discovery(plane: Plane) -> None:
     assert keys["keys"][0]["kid"] == header["kid"]
     assert (await ask(plane, "GET", "/openid/v1/jwks"))[0] == 401
     assert (await ask(plane, "GET", "/openid/v2", user="admin"))[0] == 404
+
+
+async def test_websockets_of_browsers_carry_tokens_as_a_protocol(plane: Plane) -> None:
+    token = plane.kubectl("create", "token", "bot").strip()
+    encoded = f"{TOKEN_PROTOCOL}{base64.urlsafe_b64encode(token.encode()).decode().rstrip('=')}"
+    until(lambda: "Forbidden" not in as_token(plane, token, "get", "pods"))
+    async with plane.client("") as browser:
+        async with browser.ws_connect(f"{PODS}?watch=1", protocols=(encoded, "json")) as socket:
+            assert socket.protocol == "json"
+        for bad in ((encoded,), (encoded, encoded, "json"), (f"{TOKEN_PROTOCOL}!", "json"), ("json",)):
+            with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+                await browser.ws_connect(f"{PODS}?watch=1", protocols=bad)
+            assert refused.value.status == 401
 
 
 async def test_a_file_of_tokens(plane: Plane) -> None:

@@ -3,6 +3,7 @@
 Also hands finished requests to the audit log, since it knows the authenticated user of rejected ones, too.
 """
 
+import base64
 import functools
 import logging
 import math
@@ -32,6 +33,7 @@ from protocols.kube.meta import new_uid
 from protocols.process.tls import expiry, is_trusted
 from protocols.serving.connection import mark_authenticated
 from protocols.serving.tls_transport import FINGERPRINT
+from protocols.streams.accepting import is_websocket_request
 
 CertificateSubject = tuple[tuple[tuple[str, str], ...], ...]
 Proof = TypeVar("Proof")
@@ -49,6 +51,28 @@ async def bearer(authorization: str, prove: Prove[Proof]) -> Proof:
     except NodeplaneError as error:
         if error.http != Unauthorized.http:
             logging.getLogger(__name__).warning("a bearer token cannot be checked: %s", error)
+        raise Unauthorized from None
+
+
+TOKEN_PROTOCOL = "base64url.bearer.authorization.k8s.io."
+"""Prefix of the websocket protocol that stands for a bearer token; it is offered beside a real one."""
+
+
+def authorization_of(http: web.BaseRequest) -> str:
+    """Return the Authorization header, or what a websocket's handshake has instead: browsers set no headers.
+
+    Raises Unauthorized.
+    """
+    given, offered = http.headers.get(hdrs.AUTHORIZATION, ""), http.headers.getall(hdrs.SEC_WEBSOCKET_PROTOCOL, [])
+    if given or not any(TOKEN_PROTOCOL in value for value in offered) or not is_websocket_request(http):
+        return given
+    protocols = [protocol.strip() for value in offered for protocol in value.split(",")]
+    tokens = [name.removeprefix(TOKEN_PROTOCOL) for name in protocols if name.startswith(TOKEN_PROTOCOL)]
+    if len(tokens) != 1 or len(protocols) == 1:
+        raise Unauthorized
+    try:
+        return f"Bearer {base64.b64decode(tokens[0] + '=' * (-len(tokens[0]) % 4), b'-_', validate=True).decode()}"
+    except ValueError:
         raise Unauthorized from None
 
 
@@ -110,7 +134,7 @@ class Authenticator(msgspec.Struct, frozen=True):
         """
         transport = http.transport
         certificate = transport.get_extra_info("peercert") if transport is not None else None
-        if not certificate and http.headers.get(hdrs.AUTHORIZATION):
+        if not certificate and authorization_of(http):
             return None
         if not is_trusted(transport, time.time()):
             raise Unauthorized
@@ -119,7 +143,7 @@ class Authenticator(msgspec.Struct, frozen=True):
 
     async def proven(self, http: web.BaseRequest, request: Callable[[], Attributes]) -> Identity:
         """Authenticate by bearer token. Raises as `certified`."""
-        proven = await bearer(http.headers.get(hdrs.AUTHORIZATION, ""), self.authority.prove)
+        proven = await bearer(authorization_of(http), self.authority.prove)
         mark_authenticated(http)
         return self._identity(http, request, proven.user, proven.expires)
 

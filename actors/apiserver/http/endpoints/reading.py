@@ -17,6 +17,7 @@ from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_
 from actors.apiserver.api.request.query import flag, resource_version
 from actors.apiserver.api.request.target import verb_not_supported
 from actors.apiserver.api.request.workers import offload, workers
+from actors.apiserver.http.authentication.authenticator import TOKEN_PROTOCOL
 from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply, Response
@@ -126,9 +127,9 @@ class Watching:
     async def _send_messages(self, request: Request, hub: Hub) -> Response:
         """Serve a watch over a websocket until it ends. Raises BadRequest."""
         http, transport = request.http, request.http.transport
-        offered = http.headers.get("Sec-WebSocket-Protocol", "").partition(",")[0].strip()
+        offered = [name.strip() for name in http.headers.get("Sec-WebSocket-Protocol", "").split(",")]
         try:
-            response = await accept_websocket(http, offered)
+            response = await accept_websocket(http, next(n for n in (*offered, "") if not n.startswith(TOKEN_PROTOCOL)))
         except ProtocolUnknown as error:
             raise BadRequest(str(error)) from None
         if transport is None:
