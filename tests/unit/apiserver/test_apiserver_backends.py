@@ -63,6 +63,16 @@ async def _found(backends: Backends, target: Target) -> Backend:
     return await backends.find(target, await backends.named(target))
 
 
+@pytest.mark.parametrize(
+    ("name", "scheme", "port"), [("p", "http", 80), ("http:p:", "http", 80), ("https:p:", "https", 443)]
+)
+async def test_pod_without_ports_has_the_one_of_its_scheme(name: str, scheme: str, port: int) -> None:
+    stored = Stored(pods_p=pod("10.1.0.1"))
+    target = Target(PODS, "get", "ns", name, "proxy")
+    backends = Backends(stored, stored.slices, "10.0.0.1")
+    assert await _found(backends, target) == Backend(scheme, "10.1.0.1", port)
+
+
 async def test_service_leads_to_the_address_of_a_pod_by_port_name_or_number() -> None:
     stored = Stored(
         services_s=service(("web", 80), ("metrics", 81)),

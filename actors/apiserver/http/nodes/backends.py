@@ -58,7 +58,8 @@ class Backends:
         if target.resource.singular == "service":
             host, number = await self._endpoint(obj, port)
         else:
-            host, number = _pod_address(obj), port_number(port or _first_port(obj), target.name)
+            usual = "443" if scheme == "https" else "80"
+            host, number = _pod_address(obj), port_number(port or _first_port(obj) or usual, target.name)
         return Backend(scheme or "http", self._allowed(host), number)
 
     def _allowed(self, host: str) -> str:
@@ -112,9 +113,9 @@ def _pod_address(pod: Object) -> str:
 
 
 def _first_port(pod: Object) -> str:
-    """Return the first port of the first container that has any; without one, that of HTTP."""
+    """Return the first port of the first container that has any; empty without one."""
     ports = (port for container in items(pod, "spec", "containers") for port in items(container, "ports"))
-    return str(at(next(ports, {}), "containerPort") or 80)
+    return str(at(next(ports, {}), "containerPort") or "")
 
 
 def _port_name(service: Object, port: str) -> str:
