@@ -2,15 +2,24 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from multidict import MultiDict
 
 from actors.apiserver.http.endpoints.discovery import AGGREGATED
-from actors.apiserver.http.endpoints.nonresource import NonResource, NonResourceOptions
+from actors.apiserver.http.endpoints.nonresource import Health, NonResource, NonResourceOptions
 from actors.apiserver.table import TABLE
 from protocols.kinds.served.row import Table
 
 NOTHING: Any = None
+
+
+async def test_root_lists_groups_versions_and_health_checks() -> None:
+    health = Health({"etcd": NOTHING})
+    served = NonResource(NonResourceOptions(Table(TABLE.built_in), health, NOTHING, NOTHING, "localhost:6443"))
+    paths = msgspec.json.decode((await served.reply("/", MultiDict(), {})).body)["paths"]
+    assert {"/apis/apps", "/apis/apps/v1", "/healthz/ping", "/readyz/etcd", "/openid/v1/jwks"} <= set(paths)
+    assert paths == sorted(set(paths))
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])

@@ -43,6 +43,7 @@ class Health:
 
     def __init__(self, parts: Mapping[str, Check]) -> None:
         self._parts = parts
+        self.paths = [f"{root}/{part}" for root in HEALTH for part in ("ping", *parts)]
         self._logged: dict[str, str] = {}
 
     async def reply(self, path: str, query: MultiMapping[str]) -> Reply:
@@ -129,7 +130,8 @@ VERSION = {
     "platform": f"linux/{platform.machine()}",
 }
 HEALTH = ["/healthz", "/livez", "/readyz"]
-ROOTS = ["/api", "/api/v1", "/apis", *HEALTH, "/metrics", "/openapi/v2", "/openapi/v3", "/version"]
+DOCUMENTS = [OPENID_CONFIGURATION, OPENID_KEYS, "/openapi/v2", "/openapi/v3"]
+ROOTS = ["/api", "/api/v1", "/apis", *HEALTH, "/metrics", *DOCUMENTS, "/version"]
 
 
 class NonResourceOptions(msgspec.Struct):
@@ -181,7 +183,7 @@ class NonResource:
     def _body(self, parts: list[str]) -> Object | None:
         match parts:
             case [""]:
-                return {"paths": sorted(ROOTS)}
+                return {"paths": self._paths()}
             case ["version"]:
                 return dict(VERSION)
             case ["api"]:
@@ -195,6 +197,11 @@ class NonResource:
             case ["apis", group, version]:
                 return discovery.resource_list(self._table, group, version)
         return None
+
+    def _paths(self) -> list[str]:
+        groups = {name: versions for name, versions in self._table.versions().items() if name}
+        versions = [f"/apis/{name}/{version}" for name, versions in groups.items() for version in versions]
+        return sorted((*ROOTS, *self._health.paths, *(f"/apis/{name}" for name in groups), *versions))
 
     async def _openapi_v2(self, accept: str) -> Reply:
         """Return the v2 document, made in a thread: many custom resources make it long."""
