@@ -68,6 +68,13 @@ async def test_writes_are_noted_and_reads_are_not(tmp_path: Path) -> None:
     assert (tmp_path / "logs" / "audit.log").stat().st_mode & 0o777 == 0o600
 
 
+def test_credential_of_the_author_is_recorded_and_no_extra_that_a_client_words() -> None:
+    credential = User("ann", extra=(("authentication.kubernetes.io/credential-id", ("JTI=1",)),))
+    found = json.loads(line(entry(user=credential, acts_as=User("bob", extra=(("scopes", ("x" * 9999,)),)))))
+    assert found["user"]["extra"] == {"authentication.kubernetes.io/credential-id": ["JTI=1"]}
+    assert found["impersonatedUser"] == {"username": "bob"}
+
+
 def test_the_impersonated_user_is_recorded(tmp_path: Path) -> None:
     batch = [line(entry(acts_as=User("bob"))), line(entry(acts_as=User("ann"), target=None))]
     append(tmp_path / "a", batch, Keep())

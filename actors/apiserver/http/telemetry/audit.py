@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec.structs import replace
 from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.counters import Tally
@@ -240,12 +241,13 @@ _often = functools.lru_cache(maxsize=256)(_json)
 
 @functools.lru_cache(maxsize=256)
 def _user(user: User) -> str:
-    parts = {"username": user.name, "uid": user.uid, "groups": user.groups}
+    parts = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
     return _json({key: value for key, value in parts.items() if value})
 
 
 def _acting(entry: Entry) -> str:
-    return f',"impersonatedUser":{_user(entry.acts_as or entry.user)}'
+    user = entry.acts_as or entry.user
+    return f',"impersonatedUser":{_user(replace(user, extra=()))}'  # of any length: the client has worded it
 
 
 def _annotated(annotations: Mapping[str, str]) -> str:
