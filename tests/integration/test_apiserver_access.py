@@ -374,6 +374,9 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
     assert base64.b64encode(b"hush-hush").decode() not in text
     assert token.split(".")[2] not in text
     found = [json.loads(line) for line in text[: text.rindex("\n")].splitlines()]  # the last may be half written
+    claims = json.loads(base64.urlsafe_b64decode(f"{token.split('.')[1]}=="))
+    issued = {"authentication.kubernetes.io/issued-credential-id": f"JTI={claims['jti']}"}
+    assert issued in [line.get("annotations") for line in found]
     made = next(line for line in found if line["objectRef"].get("resource") == "secrets" and "impersonatedUser" in line)
     assert (made["user"]["username"], made["impersonatedUser"]["username"]) == ("admin", "admin2")
     assert made["responseStatus"]["code"] == 201

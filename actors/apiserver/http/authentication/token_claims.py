@@ -1,13 +1,12 @@
 """Claims of a service account token, and their validity. Pure: callers pass time and objects."""
 
-import uuid
 from typing import Any
 
 import msgspec
 
 from actors.apiserver.api.request.user import CREDENTIAL_ID, User, account_groups, account_name
 from actors.apiserver.http.authentication.signing import BadToken
-from protocols.kube.meta import Object
+from protocols.kube.meta import Object, new_uid
 from protocols.kube.objects import at, text
 from protocols.kube.times import time_or
 
@@ -32,6 +31,7 @@ class Grant(msgspec.Struct, frozen=True):
     bound: Object | None = None
     node: Object | None = None
     """The node of the bound pod."""
+    id: str = msgspec.field(default_factory=new_uid)
 
 
 def make_claims(grant: Grant, now: float) -> dict[str, Any]:
@@ -48,7 +48,7 @@ def make_claims(grant: Grant, now: float) -> dict[str, Any]:
         "iat": int(now),
         "nbf": int(now),
         "iss": ISSUER,
-        "jti": str(uuid.uuid4()),
+        "jti": grant.id,
         PRIVATE: private,
         "sub": account_name(namespace, name),
     }
@@ -113,11 +113,16 @@ def references_of(claims: dict[str, Any]) -> list[Reference]:
     return references
 
 
+def credential_id(token_id: object) -> str:
+    """Return how a token is named in the extra of its user and in the audit log."""
+    return f"JTI={token_id}"
+
+
 def user_of_claims(claims: dict[str, Any]) -> User:
     """Return the service account of valid claims, with node and pod as extra, as upstream."""
     private = claims.get(PRIVATE)
     namespace = text(private, "namespace")
-    extra = {CREDENTIAL_ID: f"JTI={claims.get('jti', '')}"}
+    extra = {CREDENTIAL_ID: credential_id(claims.get("jti", ""))}
     for claim in ("node", "pod"):
         for field in ("name", "uid"):
             if text(private, claim, field):

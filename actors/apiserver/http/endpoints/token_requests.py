@@ -13,9 +13,10 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.authorization.node_rules import is_node, node_name
 from actors.apiserver.http.authentication.signing import NoSigningKey
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
-from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant
+from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant, credential_id
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.telemetry.audit import ANNOTATIONS
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.metadata import check_kind, check_metadata
@@ -28,6 +29,8 @@ from protocols.trace import record
 
 SHORTEST_S, DEFAULT_S, LONGEST_S = 600, 3600, 2**32
 GROUP = "authentication.k8s.io"
+ISSUED = "authentication.kubernetes.io/issued-credential-id"
+"""Annotation in the audit log; the token's later requests have the same id there."""
 
 
 class _TokenOptions(msgspec.Struct, frozen=True):
@@ -123,7 +126,9 @@ class Tokens:
         asked = read_request(body)
         pod = await self._pod_of_node(request, asked, audiences or []) if is_node(request.user) else None
         warnings = await self._admission.review(Change(target, request.user, new=body))
-        token, ends = await self._issue(await self._grant(request, asked, uid, pod))
+        grant = await self._grant(request, asked, uid, pod)
+        token, ends = await self._issue(grant)
+        request.http[ANNOTATIONS] = {ISSUED: credential_id(grant.id)}
         if asked.kind == "Pod":
             record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)
         body["status"] = {"token": token, "expirationTimestamp": format_time(ends)}
