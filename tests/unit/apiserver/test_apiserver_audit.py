@@ -75,6 +75,13 @@ def test_credential_of_the_author_is_recorded_and_no_extra_that_a_client_words()
     assert found["impersonatedUser"] == {"username": "bob"}
 
 
+def test_names_of_an_impersonated_user_are_cut() -> None:
+    many = User("n" * 60_000, tuple(f"{number}{'g' * 300}" for number in range(1000)), "u" * 60_000)
+    found = line(entry(acts_as=many))
+    assert len(found) < 20_000
+    assert json.loads(found)["impersonatedUser"]["username"] == "n" * NAME_LIMIT + CUT
+
+
 def test_the_impersonated_user_is_recorded(tmp_path: Path) -> None:
     batch = [line(entry(acts_as=User("bob"))), line(entry(acts_as=User("ann"), target=None))]
     append(tmp_path / "a", batch, Keep())

@@ -38,6 +38,8 @@ ANNOTATIONS = web.RequestKey("annotations", dict)
 """Annotations of a request for the log."""
 NAME_LIMIT = 256
 """Characters of a name, a namespace and an agent."""
+MOST_GROUPS = 64
+"""Groups of a user that a line holds."""
 CUT = "..."
 """Marks the end of shortened text."""
 ANONYMOUS_KEEP = Keep(file_bytes=4 * MIB, files=2)
@@ -241,7 +243,9 @@ _often = functools.lru_cache(maxsize=256)(_json)
 
 @functools.lru_cache(maxsize=256)
 def _user(user: User) -> str:
-    parts = {"username": user.name, "uid": user.uid, "groups": user.groups, "extra": dict(user.extra)}
+    groups = [shortened(group, NAME_LIMIT) for group in user.groups[:MOST_GROUPS]]
+    name, uid = shortened(user.name, NAME_LIMIT), shortened(user.uid, NAME_LIMIT)
+    parts = {"username": name, "uid": uid, "groups": groups, "extra": dict(user.extra)}
     return _json({key: value for key, value in parts.items() if value})
 
 
