@@ -43,6 +43,13 @@ def test_an_empty_user_is_none() -> None:
         acting_as(("Impersonate-User", ""), ("Impersonate-Group", "dev"))
 
 
+def test_names_are_bounded() -> None:
+    """Users are kept for the next request: 1,024 with a hundred groups of 60 kB would fill the memory."""
+    groups = [("Impersonate-Group", str(number) * 20_000) for number in range(4)]
+    with pytest.raises(BadRequest, match="longer than 65536 characters"):
+        acting_as(("Impersonate-User", "bob"), *groups)
+
+
 class Rules:
     """Allows rights by verb, resource with group, and name."""
 

@@ -26,6 +26,8 @@ ANY_RIGHT = ""
 """The mode whose rights say nothing about the request."""
 NODE_NAME = "authentication.kubernetes.io/node-name"
 """Key in `extra` of a service account's token that is bound to a pod on a node."""
+LONGEST = 64 * 1024
+"""Characters of all headers: users are kept for further requests."""
 REVIEWS = "authentication.k8s.io"
 _KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9/._~%!$&'()*+,;=:-]+")
 
@@ -82,10 +84,12 @@ def _wanted(headers: CIMultiDictProxy[str]) -> _Wanted | None:
     """Raises BadRequest."""
     if "impersonate-" not in "\n".join(headers).lower():  # one search for all names, since every request passes here
         return None
-    asked = [key for key in headers if key.lower().startswith("impersonate-")]
-    if not all(value.isprintable() for key in asked for value in headers.getall(key)):
+    asked = [(key.lower(), value) for key, value in headers.items() if key.lower().startswith("impersonate-")]
+    if sum(len(value) for _, value in asked) > LONGEST:
+        raise BadRequest(f"Impersonate-* headers are longer than {LONGEST} characters")
+    if not all(value.isprintable() for _, value in asked):
         raise BadRequest("Impersonate-* headers must be printable text in UTF-8")
-    name, extra = headers.get(USER, ""), {key.lower() for key in asked if key.lower().startswith(EXTRA)}
+    name, extra = headers.get(USER, ""), {key for key, _ in asked if key.startswith(EXTRA)}
     if not name:
         if extra or GROUP in headers or UID in headers:
             raise BadRequest("requested to impersonate a group, uid or extra without impersonating a user")
