@@ -84,9 +84,7 @@ async def _read_chunks(request: web.BaseRequest) -> bytes:
     """Read a body that has not arrived completely. Raises BodyTooLarge, RequestPayloadError."""
     if (request.content_length or 0) > BODY_LIMIT:
         raise _too_large()
-    if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= (1, 1):
-        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # aiohttp takes a response for begun if bytes were written
+    await send_continue(request)
     chunks, size = [], 0
     async for chunk in request.content.iter_any():
         size += len(chunk)
@@ -94,6 +92,13 @@ async def _read_chunks(request: web.BaseRequest) -> bytes:
             raise _too_large()
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+async def send_continue(request: web.BaseRequest) -> None:
+    """Ask for the body, if the client waits for that."""
+    if request.headers.get("Expect", "").lower() == "100-continue" and request.version >= (1, 1):
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # aiohttp takes a response for begun if bytes were written
 
 
 def _decompress(body: bytes, encoding: str) -> bytes:

@@ -14,7 +14,7 @@ from multidict import CIMultiDict, MultiMapping
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.http.connection.requests import Request
+from actors.apiserver.http.connection.requests import Request, send_continue
 from actors.apiserver.http.nodes.backends import Backends, split_name
 from actors.apiserver.http.nodes.client import Forwarded, NodeClient
 from actors.apiserver.http.nodes.location import Location, address
@@ -64,6 +64,7 @@ class Proxy:
             await self._backends.named(target)
             return web.Response(status=301, headers={hdrs.LOCATION: f"{base}/{query and '?'}{query}"})
         sent = Forwarded(query, passed(http.headers), http.content if http.can_read_body else None)
+        await send_continue(http)
         source, hosts = await (self._open_node if to_node else self._open_pod)(request, path or "/", sent)
         async with source:
             headers = passed(source.headers)
