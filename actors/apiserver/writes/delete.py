@@ -135,17 +135,20 @@ def deleted(target: Target, options: DeleteOptions, old: Object) -> Object | Non
     A pod that is removed at once is answered as one that ended, as upstream: with the time of its deletion.
     """
     check_preconditions(target, options, old)
-    if reason := target.resource.strategy.protected(old):
+    strategy, metadata = target.resource.strategy, old["metadata"]
+    if reason := strategy.protected(old):
         raise forbidden(target.resource, target.name, reason)
-    target.resource.strategy.prepare_delete(old)
-    _set_policy(old, options.policy or _default_policy(target, old))
-    grace, graceful = target.resource.strategy.grace_seconds(old, options.grace), target.resource.full_name == "pods"
-    if old["metadata"].get("deletionTimestamp"):
-        _shorten(old, grace)
-    elif graceful or grace > 0 or old["metadata"].get("finalizers") or _has_content(old):
+    strategy.prepare_delete(old)
+    if metadata.get("deletionGracePeriodSeconds") and not _shorten(metadata, options.grace):
+        return old
+    if target.resource.collects_garbage:
+        _set_policy(metadata, options.policy or _default_policy(target, old))
+    graceful = target.resource.full_name == "pods"
+    if not metadata.get("deletionTimestamp"):
+        grace = strategy.grace_seconds(old, options.grace)
+        if not (graceful or grace > 0 or metadata.get("finalizers") or _has_content(old)):
+            return None
         _mark(old, grace)
-    else:
-        return None
     return None if finished(old) and not graceful else old
 
 
@@ -190,10 +193,9 @@ def _default_policy(target: Target, obj: Object) -> str:
     return "" if any(name in held for name in POLICY_FINALIZERS.values()) else target.resource.strategy.propagation
 
 
-def _set_policy(obj: Object, policy: str) -> None:
+def _set_policy(metadata: Object, policy: str) -> None:
     """Set the finalizers of a propagation policy, which the garbage collector removes again."""
-    metadata = obj["metadata"]
-    if not policy or metadata.get("deletionGracePeriodSeconds"):
+    if not policy:
         return
     finalizers = [name for name in metadata.get("finalizers") or () if name not in POLICY_FINALIZERS.values()]
     if policy in POLICY_FINALIZERS:
@@ -204,12 +206,15 @@ def _set_policy(obj: Object, policy: str) -> None:
         metadata.pop("finalizers", None)
 
 
-def _shorten(obj: Object, grace: int) -> None:
-    """Shorten the grace period. A second delete request never extends it."""
-    metadata = obj["metadata"]
-    before = metadata.get("deletionGracePeriodSeconds")
-    if not before or grace >= before:
-        return
-    due = parse_time(metadata["deletionTimestamp"])
-    metadata["deletionTimestamp"] = format_time(due - before + grace)
-    metadata["deletionGracePeriodSeconds"] = grace
+def _shorten(metadata: Object, asked: int | None) -> bool:
+    """Shorten the grace period of a deletion under way; return False if it stays as it is. Nothing extends it.
+
+    A period that would have ended before now ends now; unless it is 0, the node still removes the pod.
+    """
+    before, grace = metadata["deletionGracePeriodSeconds"], 1 if (asked or 0) < 0 else asked
+    if grace is None or grace >= before:
+        return False
+    due, now = parse_time(metadata["deletionTimestamp"]) - before + grace, time.time()
+    metadata["deletionTimestamp"] = format_time(max(due, now))
+    metadata["deletionGracePeriodSeconds"] = min(grace, 1) if due < now else grace
+    return True

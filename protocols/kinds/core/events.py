@@ -116,6 +116,7 @@ EVENTS = Served(
         "type": field("type"),
     },
     create_on_update=True,
+    collects_garbage=False,
     ttl=TTL,
     free_names=True,
 )
@@ -215,6 +216,7 @@ NEW_EVENTS = Served(
         "type": field("type"),
     },
     create_on_update=True,
+    collects_garbage=False,
     ttl=TTL,
     stored_as="events",
     converter=_EventsConverter(),

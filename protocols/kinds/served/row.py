@@ -82,6 +82,8 @@ class Served(Resource, frozen=True, kw_only=True, eq=False):
     """PUT creates a missing object."""
     versioned_update: bool = False
     """PUT must carry a resourceVersion."""
+    collects_garbage: bool = True
+    """False if the garbage collector does not follow the kind, so that propagation policies set no finalizers."""
     ttl: int = 0
     """Seconds after its last write until an object expires; 0 means never."""
     free_names: bool = False

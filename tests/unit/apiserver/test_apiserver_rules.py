@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+import time
 from contextlib import nullcontext
 from typing import Any
 
@@ -22,6 +23,7 @@ from actors.apiserver.writes.update import updated
 from protocols.kinds.pods.columns import ready, restarts, status
 from protocols.kinds.served.columns import short_duration
 from protocols.kube.objects import same
+from protocols.kube.times import parse_time
 
 PODS, NODES, LEASES = TABLE.of("pods"), TABLE.of("nodes"), TABLE.of("leases")
 POD = Target(PODS, "update", "ns", "a")
@@ -139,6 +141,27 @@ def test_deletion_waits_for_grace_and_only_gets_shorter() -> None:
     assert finished(killed)
     with pytest.raises(Conflict, match="does not match the UID in record"):
         deleted(POD, DeleteOptions(uid="v"), marked)
+
+
+def test_second_deletion_without_a_period_changes_nothing() -> None:
+    held = pod()
+    held["spec"]["nodeName"] = "n1"
+    marked = deleted(POD, DeleteOptions(grace=60), held)
+    assert marked is not None
+    marked["status"]["phase"] = "Succeeded"  # its node still removes it
+    assert deleted(POD, DeleteOptions(policy="Orphan"), copy.deepcopy(marked)) == marked
+    killed = deleted(POD, DeleteOptions(grace=0, policy="Orphan"), copy.deepcopy(marked))
+    assert killed is not None
+    assert killed["metadata"]["finalizers"] == ["orphan"]
+
+
+def test_shortened_deletion_does_not_end_in_the_past() -> None:
+    held = pod()
+    held["metadata"].update(deletionTimestamp="2026-01-01T01:00:00Z", deletionGracePeriodSeconds=3600)
+    shorter = deleted(POD, DeleteOptions(grace=10), held)
+    assert shorter is not None
+    assert shorter["metadata"]["deletionGracePeriodSeconds"] == 1
+    assert parse_time(shorter["metadata"]["deletionTimestamp"]) == pytest.approx(time.time(), abs=10)
 
 
 def test_stored_form_starts_with_kind_and_has_no_version() -> None:

@@ -211,6 +211,7 @@ def test_names_that_are_no_labels_warn_where_pods_carry_them() -> None:
         ("jobs", {"orphanDependents": False}, None),
         ("jobs", {"propagationPolicy": "Foreground"}, ["foregroundDeletion"]),
         ("deployments", {}, None),
+        ("events", {"propagationPolicy": "Foreground"}, None),  # the garbage collector does not follow them
     ],
 )
 def test_deletion_without_a_policy_leaves_the_pods_of_a_job(plural: str, options: Object, finalizers: Any) -> None:
