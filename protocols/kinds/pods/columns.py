@@ -13,16 +13,20 @@ def sidecars(pod: Object) -> set[str]:
 
 def ready(pod: Object) -> str:
     """Return READY: ready containers of all, sidecars included."""
-    beside = sidecars(pod)
+    beside, (seen, word) = sidecars(pod), _initialization(pod)
     total = len(items(pod, "spec", "containers")) + len(beside)
-    states = items(pod, "status", "containerStatuses")
-    states += [s for s in items(pod, "status", "initContainerStatuses") if text(s, "name") in beside]
-    return f"{sum(1 for s in states if s.get('ready') is True and at(s, 'state', 'running') is not None)}/{total}"
+    up = sum(1 for s in seen if text(s, "name") in beside and s.get("started") is True and s.get("ready") is True)
+    if not word or _is_true(pod, "Initialized"):
+        states = items(pod, "status", "containerStatuses")
+        up += sum(1 for s in states if s.get("ready") is True and at(s, "state", "running") is not None)
+    return f"{up}/{total}"
 
 
 def status(pod: Object) -> str:
     """Return STATUS as kubectl shows it: the reason of a container that waits or ended, or the phase."""
-    word = _init_word(pod) or _container_word(pod, _initial_word(pod))
+    word = _initialization(pod)[1]
+    if not word or _is_true(pod, "Initialized"):
+        word = _container_word(pod, word or _initial_word(pod))
     if text(pod, "metadata", "deletionTimestamp"):
         if text(pod, "status", "reason") == "NodeLost":
             return "Unknown"
@@ -39,8 +43,8 @@ def _initial_word(pod: Object) -> str:
     return "SchedulingGated" if gated else text(pod, "status", "reason") or text(pod, "status", "phase")
 
 
-def _init_word(pod: Object) -> str:
-    """Return the state of the first unfinished init container, or an empty string."""
+def _initialization(pod: Object) -> tuple[list[Object], str]:
+    """Return the states of init containers up to the first unfinished one, and the word for that; "" for none."""
     beside, states = sidecars(pod), items(pod, "status", "initContainerStatuses")
     for index, state in enumerate(states):
         ended = at(state, "state", "terminated")
@@ -48,13 +52,17 @@ def _init_word(pod: Object) -> str:
             continue
         if text(state, "name") in beside and state.get("started") is True:
             continue
-        if ended is not None:
-            return f"Init:{text(ended, 'reason') or _exit_word(ended)}"
-        waiting = text(state, "state", "waiting", "reason")
-        if waiting and waiting != "PodInitializing":
-            return f"Init:{waiting}"
-        return f"Init:{index}/{len(items(pod, 'spec', 'initContainers'))}"
-    return ""
+        return states[: index + 1], f"Init:{_unfinished_word(pod, index, state)}"
+    return states, ""
+
+
+def _unfinished_word(pod: Object, index: int, state: Object) -> str:
+    ended, waiting = at(state, "state", "terminated"), text(state, "state", "waiting", "reason")
+    if ended is not None:
+        return text(ended, "reason") or _exit_word(ended)
+    if waiting and waiting != "PodInitializing":
+        return waiting
+    return f"{index}/{len(items(pod, 'spec', 'initContainers'))}"
 
 
 def _exit_word(ended: Object) -> str:
@@ -72,19 +80,19 @@ def _container_word(pod: Object, word: str) -> str:
         elif state.get("ready") is True and at(state, "state", "running") is not None:
             running = True
     if word == "Completed" and running:
-        return "Running" if _is_ready(pod) else "NotReady"
+        return "Running" if _is_true(pod, "Ready") else "NotReady"
     return word
 
 
-def _is_ready(pod: Object) -> bool:
-    return any(c.get("type") == "Ready" and c.get("status") == "True" for c in items(pod, "status", "conditions"))
+def _is_true(pod: Object, kind: str) -> bool:
+    return any(c.get("type") == kind and c.get("status") == "True" for c in items(pod, "status", "conditions"))
 
 
 def restarts(pod: Object) -> str:
-    """Return RESTARTS: the sum, with the time since the last one."""
-    beside = sidecars(pod)
-    states = items(pod, "status", "containerStatuses")
-    states += [s for s in items(pod, "status", "initContainerStatuses") if text(s, "name") in beside or not states]
+    """Return RESTARTS: the sum, with the time since the last one. Those of init containers count while these run."""
+    beside, (states, word) = sidecars(pod), _initialization(pod)
+    if not word or _is_true(pod, "Initialized"):
+        states = [s for s in states if text(s, "name") in beside] + items(pod, "status", "containerStatuses")
     total = sum(s["restartCount"] for s in states if isinstance(s.get("restartCount"), int))
     ends = [text(s, "lastState", "terminated", "finishedAt") for s in states]
     last = max((end for end in ends if end), default="")

@@ -8,12 +8,13 @@ from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.services.allocation import reservations
 from protocols.kinds.services.endpoint_rules import ENDPOINTS_RULES, slice_rules
-from protocols.kinds.services.services import ServiceStrategy
+from protocols.kinds.services.services import BALANCER, ServiceStrategy
+from protocols.kinds.workloads.columns import labels
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 
-MOST_ENDPOINTS = 3
-"""Maximum number of endpoints in a table cell."""
+MOST_SHOWN, UNSET = 3, "<unset>"
+"""Maximum number of endpoints or ports in a table cell, and the text for none of a slice."""
 
 
 class _EndpointsStrategy(Strategy):
@@ -50,10 +51,10 @@ class _SliceStrategy(Strategy):
 def _external_ip(obj: Object) -> str:
     if text(obj, "spec", "type") == "ExternalName":
         return text(obj, "spec", "externalName")
-    given = [
-        text(ingress, "ip") or text(ingress, "hostname") for ingress in items(obj, "status", "loadBalancer", "ingress")
-    ]
-    return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or NONE
+    ingress = items(obj, "status", "loadBalancer", "ingress")
+    given = sorted({text(place, "ip") or text(place, "hostname") for place in ingress} - {""})
+    missing = "<pending>" if text(obj, "spec", "type") == BALANCER else NONE
+    return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or missing
 
 
 def _service_ports(obj: Object) -> str:
@@ -64,29 +65,33 @@ def _service_ports(obj: Object) -> str:
     return ",".join(shown) or NONE
 
 
-def _selector(obj: Object) -> str:
-    return ",".join(f"{key}={value}" for key, value in (at(obj, "spec", "selector") or {}).items()) or NONE
-
-
 def _endpoints(obj: Object) -> str:
     endpoints = [
-        f"{text(address, 'ip')}:{port.get('port')}" if port else text(address, "ip")
+        _joined(text(address, "ip"), port.get("port"))
         for subset in items(obj, "subsets")
         for port in items(subset, "ports") or [{}]
         for address in items(subset, "addresses")
     ]
-    more = f" + {len(endpoints) - MOST_ENDPOINTS} more..." if len(endpoints) > MOST_ENDPOINTS else ""
-    return (",".join(endpoints[:MOST_ENDPOINTS]) + more) or NONE
+    return _first(endpoints) or NONE
+
+
+def _joined(ip: str, port: int | None) -> str:
+    host = f"[{ip}]" if ":" in ip else ip
+    return ip if port is None else f"{host}:{port}"
+
+
+def _first(texts: list[str]) -> str:
+    more = f" + {len(texts) - MOST_SHOWN} more..." if len(texts) > MOST_SHOWN else ""
+    return ",".join(texts[:MOST_SHOWN]) + more
 
 
 def _slice_ports(obj: Object) -> str:
-    return ",".join(text(port, "port") for port in items(obj, "ports")) or "<unset>"
+    named = ((text(port, "port"), port.get("name")) for port in items(obj, "ports"))
+    return _first([number or ("*" if name is None else str(name)) for number, name in named]) or UNSET
 
 
 def _slice_endpoints(obj: Object) -> str:
-    addresses = [str(address) for endpoint in items(obj, "endpoints") for address in at(endpoint, "addresses") or ()]
-    more = f" + {len(addresses) - MOST_ENDPOINTS} more..." if len(addresses) > MOST_ENDPOINTS else ""
-    return (",".join(addresses[:MOST_ENDPOINTS]) + more) or "<unset>"
+    return _first([str(a) for each in items(obj, "endpoints") for a in at(each, "addresses") or ()]) or UNSET
 
 
 SERVICES = Served(
@@ -99,7 +104,7 @@ SERVICES = Served(
         Column("External-IP", _external_ip),
         Column("Port(s)", _service_ports),
         AGE,
-        Column("Selector", _selector, 1),
+        Column("Selector", labels("spec", "selector"), 1),
     ),
     subresources=(
         Subresource("proxy", ("create", "delete", "get", "patch", "update"), "ServiceProxyOptions", version="v1"),

@@ -1,11 +1,14 @@
 """Persistent volumes and storage drivers. This server neither provisions nor binds volumes."""
 
-from msgspec.structs import asdict
+from collections.abc import Callable
+from functools import partial
+
+from msgspec.structs import asdict, replace
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Ordered
-from protocols.kinds.served.columns import AGE, NAME, cell
+from protocols.kinds.served.columns import AGE, NAME, cell, name
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.storage.claim_rules import (
@@ -29,6 +32,7 @@ from protocols.kube.times import now
 
 MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 UNSET = "<unset>"
+DEFAULT_DOMAINS = ("storageclass.kubernetes.io", "storageclass.beta.kubernetes.io")
 SINCE = "lastPhaseTransitionTime"
 
 
@@ -138,8 +142,29 @@ DRIVER_DEFAULTS = {
 }
 
 
-def _modes(obj: Object) -> str:
-    return ",".join(MODES.get(str(mode), str(mode)) for mode in at(obj, "spec", "accessModes") or ())
+def _modes(part: str, obj: Object) -> str:
+    given = at(obj, part, "accessModes") or ()
+    return ",".join(short for mode, short in MODES.items() if mode in given)
+
+
+def _of_volume(shown: Callable[[Object], str]) -> Callable[[Object], str]:
+    """Return a column function of a claim that is empty until the claim has a volume."""
+    return lambda obj: shown(obj) if text(obj, "spec", "volumeName") else ""
+
+
+def _phase(obj: Object) -> str:
+    return "Terminating" if text(obj, "metadata", "deletionTimestamp") else text(obj, "status", "phase")
+
+
+def _class(obj: Object) -> str:
+    annotations = at(obj, "metadata", "annotations") or {}
+    return annotations.get("volume.beta.kubernetes.io/storage-class") or text(obj, "spec", "storageClassName")
+
+
+def _class_name(obj: Object) -> str:
+    annotations = at(obj, "metadata", "annotations") or {}
+    is_default = any(annotations.get(f"{domain}/is-default-class") == "true" for domain in DEFAULT_DOMAINS)
+    return f"{name(obj)} (default)" if is_default else name(obj)
 
 
 def _claim(obj: Object) -> str:
@@ -151,9 +176,9 @@ def _token_audiences(obj: Object) -> str:
     return ",".join(str(request.get("audience") or "") for request in items(obj, "spec", "tokenRequests")) or "<unset>"
 
 
-CLASS = Column("StorageClass", cell("spec", "storageClassName"))
+CLASS, PHASE = Column("StorageClass", _class), Column("Status", _phase)
 ATTRIBUTES = Column("VolumeAttributesClass", cell("spec", "volumeAttributesClassName", missing=UNSET))
-MODE = Column("VolumeMode", cell("spec", "volumeMode"), 1)
+MODE = Column("VolumeMode", cell("spec", "volumeMode", missing=UNSET), 1)
 
 VOLUMES = Served(
     **asdict(kinds.PERSISTENTVOLUMES),
@@ -161,9 +186,9 @@ VOLUMES = Served(
     columns=(
         NAME,
         Column("Capacity", cell("spec", "capacity", "storage")),
-        Column("Access Modes", _modes),
+        Column("Access Modes", partial(_modes, "spec")),
         Column("Reclaim Policy", cell("spec", "persistentVolumeReclaimPolicy")),
-        Column("Status", cell("status", "phase")),
+        PHASE,
         Column("Claim", _claim),
         CLASS,
         ATTRIBUTES,
@@ -180,10 +205,10 @@ CLAIMS = Served(
     strategy=_ClaimStrategy(),
     columns=(
         NAME,
-        Column("Status", cell("status", "phase")),
+        PHASE,
         Column("Volume", cell("spec", "volumeName")),
-        Column("Capacity", cell("status", "capacity", "storage")),
-        Column("Access Modes", _modes),
+        Column("Capacity", _of_volume(cell("status", "capacity", "storage"))),
+        Column("Access Modes", _of_volume(partial(_modes, "status"))),
         CLASS,
         ATTRIBUTES,
         AGE,
@@ -197,7 +222,7 @@ CLASSES = Served(
     **asdict(kinds.STORAGECLASSES),
     strategy=_StorageClassStrategy(),
     columns=(
-        NAME,
+        replace(NAME, cell=_class_name),
         Column("Provisioner", cell("provisioner")),
         Column("ReclaimPolicy", cell("reclaimPolicy")),
         Column("VolumeBindingMode", cell("volumeBindingMode")),

@@ -5,12 +5,12 @@ from msgspec.structs import asdict
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import invalid
 from protocols.kinds.check.table import Causes, Check, Ordered, Struct, at_least, each, one_of, together
-from protocols.kinds.served.columns import AGE, NAME
+from protocols.kinds.served.columns import AGE, NAME, NONE
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.metrics import metric, reference
 from protocols.kube.meta import Object
-from protocols.kube.objects import at, fresh_copy
+from protocols.kube.objects import at, fresh_copy, items, text
 from protocols.kube.quantity import parse_quantity
 
 CPU = {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}}
@@ -96,6 +96,42 @@ def _reference(obj: Object) -> str:
     return f"{target.get('kind') or ''}/{target.get('name') or ''}"
 
 
+SOURCES = {
+    "External": "external",
+    "Pods": "pods",
+    "Object": "object",
+    "Resource": "resource",
+    "ContainerResource": "containerResource",
+}
+NOT_KNOWN, MOST_TARGETS = "<unknown>", 2
+
+
+def _targets(obj: Object) -> str:
+    """Return TARGETS: current and wanted value of the first metrics."""
+    wanted, current = items(obj, "spec", "metrics"), items(obj, "status", "currentMetrics")
+    current = [*current, *[{}] * (len(wanted) - len(current))]
+    texts = [_target(each, now) for each, now in zip(wanted, current, strict=False)]
+    more = f" + {len(texts) - MOST_TARGETS} more..." if len(texts) > MOST_TARGETS else ""
+    return (", ".join(texts[:MOST_TARGETS]) + more) or NONE
+
+
+def _target(metric: Object, status: Object) -> str:
+    source = SOURCES.get(text(metric, "type"), "")
+    target, current = at(metric, source, "target") or {}, at(status, source, "current") or {}
+    is_resource = source in ("resource", "containerResource")
+    if not source:
+        return "<unknown type>"
+    if source == "pods" or target.get("averageValue") is not None:
+        end = " (avg)" if source in ("external", "object") else ""
+        shown = f"{current.get('averageValue', NOT_KNOWN)}/{target.get('averageValue')}{end}"
+    elif is_resource:
+        now, wanted = (each.get("averageUtilization") for each in (current, target))
+        shown = f"{NOT_KNOWN if now is None else f'{now}%'}/{'<auto>' if wanted is None else f'{wanted}%'}"
+    else:
+        shown = f"{current.get('value', NOT_KNOWN)}/{target.get('value')}"
+    return f"{text(metric, source, 'name')}: {shown}" if is_resource else shown
+
+
 def _number(*path: str) -> Column:
     titles = {"minReplicas": "MinPods", "maxReplicas": "MaxPods", "currentReplicas": "Replicas"}
     return Column(titles[path[-1]], lambda obj: at(obj, *path) or 0, type="integer")
@@ -107,6 +143,7 @@ AUTOSCALERS = Served(
     columns=(
         NAME,
         Column("Reference", _reference),
+        Column("Targets", _targets),
         _number("spec", "minReplicas"),
         _number("spec", "maxReplicas"),
         _number("status", "currentReplicas"),

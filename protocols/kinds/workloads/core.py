@@ -30,6 +30,7 @@ TEMPLATES = Served(
         *container_columns("template", priority=0),
         Column("Pod Labels", labels("template", "metadata", "labels")),
     ),
+    returns_object=True,
 )
 
 ROWS = (CONTROLLERS, TEMPLATES)

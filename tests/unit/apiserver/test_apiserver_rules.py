@@ -190,6 +190,21 @@ def test_status_word_of_pods() -> None:
     assert status({"spec": {"initContainers": [{"name": "i"}]}, "status": waiting}) == "Init:ErrImagePull"
 
 
+def test_init_containers_count_in_cells_until_the_pod_is_initialized() -> None:
+    crashed = {"name": "i", "restartCount": 3, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
+    shown: dict[str, Any] = {
+        "spec": {"containers": [{"name": "c"}], "initContainers": [{"name": "i"}]},
+        "status": {
+            "initContainerStatuses": [crashed],
+            "containerStatuses": [{"name": "c", "restartCount": 1, "state": {"waiting": {"reason": "ErrImagePull"}}}],
+        },
+    }
+    assert (status(shown), restarts(shown), ready(shown)) == ("Init:CrashLoopBackOff", "3", "0/1")
+    shown["spec"]["initContainers"][0]["restartPolicy"] = "Always"
+    shown["status"]["conditions"] = [{"type": "Initialized", "status": "True"}]
+    assert (status(shown), restarts(shown), ready(shown)) == ("ErrImagePull", "4", "0/2")
+
+
 @pytest.mark.parametrize("odd", [{}, {"metadata": None, "spec": 3, "status": []}, {"spec": {"containers": "x"}}])
 def test_no_object_breaks_a_cell_or_a_field(odd: dict[str, Any]) -> None:
     for row in TABLE.rows:

@@ -76,6 +76,44 @@ def test_columns_equal_upstream(plural: str, spec: Object, status: Object, found
     assert shown(plural, {**created(plural, spec), "status": status}) == found
 
 
+def _metric(kind: str, source: str, **target: Any) -> Object:
+    return {"type": kind, source: {"name": "cpu", "target": target}}
+
+
+METRICS = [_metric("Resource", "resource", averageUtilization=80), _metric("External", "external", averageValue="5")]
+NOW = [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 7}}}]
+PORTS = [{"port": 80}, {"name": "a"}, {}, {"port": 81}]
+BOUND = {"accessModes": ["ReadWriteMany", "ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "phase": "Bound"}
+OF_CLASS = {
+    "annotations": {"volume.beta.kubernetes.io/storage-class": "old"},
+    "deletionTimestamp": "2026-01-01T00:00:00Z",
+}
+DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
+
+
+@pytest.mark.parametrize(
+    ("plural", "obj", "found"),
+    [
+        ("horizontalpodautoscalers", {"spec": {"metrics": METRICS}},
+         {"Targets": "cpu: <unknown>/80%, <unknown>/5 (avg)"}),
+        ("horizontalpodautoscalers", {"spec": {"metrics": METRICS * 2}, "status": {"currentMetrics": NOW}},
+         {"Targets": "cpu: 7%/80%, <unknown>/5 (avg) + 2 more..."}),
+        ("services", {"spec": {"type": "LoadBalancer", "selector": {"b": "1", "a": "2"}}},
+         {"External-IP": "<pending>", "Selector": "a=2,b=1"}),
+        ("endpoints", {"subsets": [{"addresses": [{"ip": "fd00::1"}], "ports": PORTS[:1]}]},
+         {"Endpoints": "[fd00::1]:80"}),
+        ("endpointslices", {"ports": PORTS}, {"Ports": "80,a,* + 1 more..."}),
+        ("persistentvolumeclaims", {"spec": {"accessModes": ["ReadWriteOnce"]}, "status": BOUND},
+         {"Status": "Bound", "Access Modes": "", "Capacity": ""}),
+        ("persistentvolumeclaims", {"metadata": OF_CLASS, "spec": {"volumeName": "v"}, "status": BOUND},
+         {"Status": "Terminating", "Access Modes": "RWO,RWX", "Capacity": "1Gi", "StorageClass": "old"}),
+        ("storageclasses", {"metadata": {"name": "x", "annotations": DEFAULT}}, {"Name": "x (default)"}),
+    ],
+)  # fmt: skip
+def test_cells_equal_upstream(plural: str, obj: Object, found: Object) -> None:
+    assert cells(plural, obj).items() >= found.items()
+
+
 def test_columns_of_templates_and_revisions() -> None:
     assert shown("podtemplates", {"template": TEMPLATE}) == {**WIDE, "Pod Labels": "app=a"}
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "controller": True}
@@ -218,6 +256,10 @@ def test_deletion_without_a_policy_leaves_the_pods_of_a_job(plural: str, options
     row = row_of(plural)
     left = deleted(Target(row, "delete", "ns", "x"), delete_options(options, {}, []), body(plural, {}))
     assert (left["metadata"]["finalizers"] if left else None) == finalizers
+
+
+def test_deletion_of_a_pod_template_returns_it() -> None:
+    assert row_of("podtemplates").returns_object
 
 
 def test_finalizer_of_a_policy_takes_precedence_over_the_kind() -> None:
