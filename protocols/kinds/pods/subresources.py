@@ -17,7 +17,7 @@ from protocols.kinds.pods.spec.resources import claim_use_causes, resource_cause
 from protocols.kinds.pods.spec.volumes import volume_causes
 from protocols.kinds.pods.whole import has_whole
 from protocols.kube.meta import Object
-from protocols.kube.objects import at, is_mirror, items
+from protocols.kube.objects import at, is_mirror, items, text
 
 LISTS = ("containers", "initContainers")
 MUTABLE = ("cpu", "memory")
@@ -26,7 +26,9 @@ ONLY = "only cpu and memory resources are mutable"
 
 
 def keep_resize(new: Object, old: Object) -> None:
-    """Restrict the change to resources and resize policies of existing containers."""
+    """Restrict the change to resources and resize policies, unless containers came, went or moved: that is rejected."""
+    if any(_order_causes(new, old)):
+        return
     wanted = {field: {c.get("name"): c for c in items(new, "spec", field)} for field in LISTS}
     new.clear()
     new.update({**old, "metadata": dict(old["metadata"]), "spec": deepcopy(old["spec"])})
@@ -49,10 +51,25 @@ def resize_causes(new: Object, old: Object) -> list[Cause]:
         return [forbidden("", "static pods cannot be resized")]
     if has_whole(old):
         return [forbidden("", "pods with pod-level resources cannot be resized")]
+    if text(old, "spec", "os", "name") == "windows":
+        return [forbidden("", "windows pods cannot be resized")]
+    if moved := list(_order_causes(new, old)):
+        return moved
     wrong = [cause for field in LISTS for cause in _containers(field, new, old)]
     if not wrong and (quality := qos_class(new)) != (at(old, "status", "qosClass") or qos_class(old)):
         return [invalid("spec", quality, "Pod QOS Class may not change as a result of resizing")]
     return wrong
+
+
+def _order_causes(new: Object, old: Object) -> Iterator[Cause]:
+    for field in LISTS:
+        now, before = ([text(each, "name") for each in items(pod, "spec", field)] for pod in (new, old))
+        if len(now) != len(before):
+            yield forbidden(f"spec.{field}", f"{field} may not be added or removed on resize")
+            continue
+        for index, (name, was) in enumerate(zip(now, before, strict=True)):
+            if name != was:
+                yield forbidden(f"spec.{field}[{index}].name", f"{field} may not be renamed or reordered on resize")
 
 
 def _containers(field: str, new: Object, old: Object) -> Iterator[Cause]:

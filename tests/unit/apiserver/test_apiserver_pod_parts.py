@@ -157,6 +157,20 @@ def test_sizes_that_are_refused(edit: Any, words: str) -> None:
     assert words in refused("resize", stored(), edit)
 
 
+def test_containers_stay_where_they_are_in_a_resize() -> None:
+    def renamed(pod: Object) -> None:
+        pod["spec"]["containers"][0]["name"] = "other"
+
+    def added(pod: Object) -> None:
+        pod["spec"]["containers"].append({"name": "more", "image": "app:1"})
+
+    moved = "spec.containers[0].name: Forbidden: containers may not be renamed or reordered on resize"
+    assert moved in refused("resize", stored(), renamed)
+    assert "spec.containers: Forbidden: containers may not be added or removed" in refused("resize", stored(), added)
+    windows = stored(os={"name": "windows"})
+    assert "windows pods cannot be resized" in refused("resize", windows, sizing(requests={"cpu": "200m"}))
+
+
 def test_the_class_of_a_pod_stays() -> None:
     edit = sizing(limits={"cpu": "100m", "memory": "64Mi"})
     assert "Pod QOS Class may not change as a result of resizing" in refused("resize", stored(initContainers=[]), edit)
