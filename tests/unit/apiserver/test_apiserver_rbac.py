@@ -314,8 +314,13 @@ async def test_roles_and_bindings_that_would_raise_their_author() -> None:
     assert str(caught.value) == (
         'roles.rbac.authorization.k8s.io "more" is forbidden: user "ann" (groups=["system:authenticated"]) is '
         "attempting to grant RBAC permissions not currently held:\n"
-        '{APIGroups:[""], Resources:["nodes"], Verbs:["get"]}\n{APIGroups:[""], Resources:["nodes"], Verbs:["delete"]}'
+        '{APIGroups:[""], Resources:["nodes"], Verbs:["get" "delete"]}'
     )
+
+    cluster, rule = Target(TABLE.of("clusterroles"), "create"), {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
+    with pytest.raises(Forbidden, match='"a" is forbidden: must have cluster-admin privileges to use the aggregationR'):
+        await check(cluster, {"metadata": {"name": "a"}, "aggregationRule": rule, "rules": []})
+    await check(cluster, {"metadata": {"name": "a"}, "aggregationRule": {}, "rules": []})  # validation reports it
 
     def binding(role: str) -> Object:
         subject = {"kind": "User", "name": "bob"}

@@ -4,6 +4,8 @@ As upstream's, the second checks every change of a role or binding except those 
 changes of `rules` and `subjects`: labels decide which roles an aggregated role collects.
 """
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NotFound
@@ -15,12 +17,14 @@ from actors.apiserver.writes.change import CREATE, UPDATE, Change
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
 from protocols.kube.meta import Object
-from protocols.kube.objects import text
+from protocols.kube.objects import items, text
 
 ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")
 COLLECTED = ("ownerReferences", "finalizers", "managedFields", "resourceVersion")
 """Metadata that the garbage collector or the server changes and that grants nothing."""
+
+AGGREGATION = "must have cluster-admin privileges to use the aggregationRule"
 
 
 class CreationRight(Rule):
@@ -58,8 +62,8 @@ class Escalation(Rule):
             return ""
         if fault := self._excess(user, wanted.namespace, read_rules(new)):
             return fault
-        aggregates = new.get("aggregationRule") is not None or old.get("aggregationRule") is not None
-        return self._excess(user, "", EVERYTHING) if aggregates else ""
+        aggregates = any(items(role, "aggregationRule", "clusterRoleSelectors") for role in (new, old))
+        return AGGREGATION if aggregates and self._excess(user, "", EVERYTHING) else ""
 
     def _binding_fault(self, user: User, wanted: Attributes, new: Object) -> str:
         kind, name = text(new, "roleRef", "kind"), text(new, "roleRef", "name")
@@ -77,9 +81,17 @@ class Escalation(Rule):
         missing = uncovered(self.given.authorizer.rules(user, namespace), granted)
         if not missing:
             return ""
-        listed = "\n".join(rule.compact() for rule in missing)
+        listed = "\n".join(_listed(missing))
         who = f'user "{user.name}" (groups={quoted(user.groups)})'
         return f"{who} is attempting to grant RBAC permissions not currently held:\n{listed}"
+
+
+def _listed(missing: Iterable[PolicyRule]) -> list[str]:
+    """Return single permissions as texts, with the verbs of each resource together."""
+    verbs: dict[PolicyRule, list[str]] = {}
+    for rule in missing:
+        verbs.setdefault(replace(rule, verbs=rule.verbs if rule.urls else ()), []).extend(rule.verbs)
+    return sorted(replace(rule, verbs=tuple(together)).compact() for rule, together in verbs.items())
 
 
 def _granting(obj: Object) -> Object:
