@@ -85,7 +85,8 @@ def _written(target: Target, new: Object, old: Object) -> Object:
         status = new.get("status")
         if isinstance(status, dict) and strategy.untracked_status:
             status = _reset(status, old.get("status") or {}, strategy.untracked_status)
-        return {**old, "metadata": new["metadata"], "status": status}
+        metadata = _reset(new["metadata"], old["metadata"], strategy.status_keeps)
+        return {**old, "metadata": metadata, "status": status}
     if target.subresource or not (strategy.has_status or strategy.untracked):
         return new
     return _reset(new, old, (*strategy.untracked, "status"))
@@ -157,10 +158,14 @@ def apply(target: Target, config: Object, options: WriteOptions, live: Object) -
 
 def _relevant(target: Target, config: Object) -> Object:
     """Return the part of a configuration that this endpoint writes."""
+    strategy = target.resource.strategy
+    if target.subresource == "status":
+        metadata = {key: value for key, value in config["metadata"].items() if key not in strategy.status_keeps}
+        config = {**config, "metadata": metadata}
+        return {key: value for key, value in config.items() if key in ("apiVersion", "kind", "metadata", "status")}
     if target.subresource:
         part = "spec" if target.subresource == "scale" else target.subresource
         return {key: value for key, value in config.items() if key in ("apiVersion", "kind", part)}
-    strategy = target.resource.strategy
     if strategy.has_status or strategy.untracked:
         return {key: value for key, value in config.items() if key not in (*strategy.untracked, "status")}
     return config

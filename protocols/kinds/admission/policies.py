@@ -43,7 +43,7 @@ from protocols.kinds.check.values import path_segment, subdomain
 from protocols.kinds.dra.selectors import Budget, compile_expression
 from protocols.kinds.served.columns import AGE, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
-from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.served.strategy import METADATA, Strategy
 from protocols.kinds.table import Resource
 from protocols.kube.meta import Object
 from protocols.kube.names import dns1035_faults, qualified_faults, subdomain_faults
@@ -195,6 +195,7 @@ _WARNING = Ordered("warning fieldRef", warning=needed(anything), fieldRef=needed
 
 class _ValidatingPolicyStrategy(PolicyStrategy):
     has_status = True
+    status_keeps = METADATA
     rules = Ordered(spec=_spec(MATCH))
     status_rules = Ordered(
         status=Ordered(typeChecking=Ordered(expressionWarnings=each(_WARNING)), conditions=status_conditions)

@@ -62,6 +62,7 @@ class DeploymentStrategy(AppsStrategy):
     """Deployments: their annotations are copied to replica sets, so that a change of one counts for the generation."""
 
     names_pods = True
+    status_keeps = ("labels",)
     spec_defaults: ClassVar[Object] = {"replicas": 1, "revisionHistoryLimit": 10, "progressDeadlineSeconds": 600}
     status_rules = status_check(
         (

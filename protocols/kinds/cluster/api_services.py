@@ -9,7 +9,7 @@ from protocols.kinds.check.causes import invalid
 from protocols.kinds.check.table import Causes, Ordered, Struct, between, never
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
-from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.served.strategy import METADATA, Strategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items
 from protocols.kube.times import now
@@ -29,6 +29,7 @@ def _name(path: str, obj: Object, causes: Causes) -> None:
 
 class _RegistrationStrategy(Strategy):
     has_status = True
+    status_keeps = METADATA
     rules = Struct(
         also=_name,
         spec=Ordered(

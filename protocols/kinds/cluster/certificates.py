@@ -210,7 +210,6 @@ class RequestStrategy(Strategy):
     def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         """Change the conditions only."""
         restore_all_but(new, old, "status", "metadata")
-        restore(new["metadata"], old["metadata"], "ownerReferences")
         restore(new.setdefault("status", {}), old.get("status") or {}, "certificate")
         _stamp(new, old)
         return super().validate_status(new, old) + _change_causes(new, old, approval=True)

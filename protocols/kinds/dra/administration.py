@@ -12,7 +12,7 @@ from protocols.kinds.dra.names import PLACE, class_name, full_name, keyed
 from protocols.kinds.dra.selectors import Budget, configs, selectors, spec_of
 from protocols.kinds.dra.slices import is_over
 from protocols.kinds.dra.values import KINDS, attribute, capacity_causes, stamp, taint, taints
-from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.served.strategy import METADATA, Strategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, mapping, rows
 from protocols.kube.resource_names import is_extended
@@ -120,6 +120,7 @@ class RuleStrategy(Strategy):
     """DeviceTaintRules; the taint gets its timeAdded here."""
 
     has_status = True
+    status_keeps = METADATA
     has_generation = True
     rules = Ordered(spec=Ordered("taint", deviceSelector=Ordered(**PLACE), taint=present(taint)))
     status_rules = Ordered(status=Ordered(conditions=together(at_most(CONDITIONS), _first_conditions)))

@@ -15,7 +15,7 @@ from protocols.kinds.dra.allocation import (
 from protocols.kinds.dra.requests import default_devices, devices_causes, parts
 from protocols.kinds.dra.selectors import spec_of
 from protocols.kinds.dra.slices import BINDING_GATE, SHARES_GATE, TAINTS_GATE
-from protocols.kinds.served.strategy import Strategy, restore
+from protocols.kinds.served.strategy import METADATA, Strategy
 from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, mapping, rows
@@ -72,13 +72,11 @@ class ClaimStrategy(_SpecStrategy):
     """ResourceClaims; fields of disabled gates are dropped from their status unless stored before."""
 
     has_status = True
+    status_keeps = METADATA
     _path = ("spec",)
 
     def prepare_status(self, new: Object, old: Object) -> None:
         super().prepare_status(new, old)
-        version = new["metadata"].get("resourceVersion")
-        restore(new, old, "metadata")
-        new["metadata"] = {**new["metadata"], **({"resourceVersion": version} if version else {})}
         default_results(mapping(new.get("status")))
         if not self.gate(BINDING_GATE):
             drop_late(mapping(new.get("status")), mapping(old.get("status")))

@@ -60,7 +60,7 @@ class VersionStrategy(Strategy):
         self._inner = inner
         self._show = show
         self._store = store
-        self.has_status = inner.has_status
+        self.has_status, self.status_keeps = inner.has_status, inner.status_keeps
         self.has_generation = inner.has_generation
 
     def _through(self, obj: Object, *hook: Callable[[Object], None]) -> None:

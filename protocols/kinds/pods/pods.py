@@ -30,7 +30,7 @@ from protocols.kinds.pods.subresources import (
 )
 from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
-from protocols.kinds.served.strategy import Strategy, restore_all_but
+from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import MIRROR, at, is_mirror, text
 from protocols.kube.pods import is_finished, node_of
@@ -45,6 +45,7 @@ class PodStrategy(Strategy):
     """Pods: the spec is immutable but for a few fields and subresources."""
 
     has_status = True
+    status_keeps = ("ownerReferences",)
     parts = tuple(PARTS)
     has_generation = True
 
@@ -66,10 +67,7 @@ class PodStrategy(Strategy):
             drop_alpha_sources(new)
 
     def prepare_status(self, new: Object, old: Object) -> None:
-        restore_all_but(new, old, "status", "metadata")
-        new["metadata"].pop("ownerReferences", None)
-        if "ownerReferences" in old["metadata"]:
-            new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+        super().prepare_status(new, old)
         status = new.setdefault("status", {})
         if isinstance(status, dict):
             status.setdefault("qosClass", at(old, "status", "qosClass") or qos_class(old))

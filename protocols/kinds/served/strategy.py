@@ -8,6 +8,9 @@ from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Check, Struct, causes_of, changed_causes
 from protocols.kube.meta import Object
 
+METADATA = ("annotations", "finalizers", "labels", "ownerReferences")
+"""The metadata of a stored object that its clients change: the newer kinds leave it to the main endpoint."""
+
 
 class Strategy:
     """Hooks for a plain object with a spec and no status. They change the object in place and never do I/O.
@@ -20,6 +23,8 @@ class Strategy:
     """Return True if a feature gate is on. Set when the API server starts."""
     has_status: bool = False
     """The status is written only through the status subresource."""
+    status_keeps: tuple[str, ...] = ()
+    """Fields of metadata that a write of the status leaves as they are."""
     untracked: tuple[str, ...] = ()
     """Fields that the main endpoint never changes after creation: their writers own nothing there."""
     untracked_status: tuple[str, ...] = ()
@@ -54,9 +59,9 @@ class Strategy:
             restore(new, old, "status")
 
     def prepare_status(self, new: Object, old: Object) -> None:
-        """Restore everything except the status and harmless metadata."""
+        """Restore everything except the status and metadata, of which `status_keeps` are restored."""
         restore_all_but(new, old, "status", "metadata")
-        restore(new["metadata"], old["metadata"], "ownerReferences")
+        restore(new["metadata"], old["metadata"], *self.status_keeps)
 
     def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         """Apply a subresource of `parts`: restore everything else and return what is wrong."""

@@ -16,7 +16,7 @@ from protocols.kinds.check.table import (
 from protocols.kinds.check.values import MAX_INT32, node_name, subdomain
 from protocols.kinds.served.columns import AGE, CREATED, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
-from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.served.strategy import METADATA, Strategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, text
 
@@ -40,6 +40,7 @@ class _CapacityStrategy(Strategy):
 
 class _AttachmentStrategy(Strategy):
     has_status = True
+    status_keeps = METADATA
     rules = Ordered(
         spec=Ordered("attacher source={} nodeName", attacher=needed(subdomain), source=_source, nodeName=node_name)
     )

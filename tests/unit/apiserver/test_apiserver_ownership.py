@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
+from actors.apiserver.table import TABLE
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.create import prepared, set_defaults
 from actors.apiserver.writes.owners import apply, updaters
@@ -27,7 +28,10 @@ from actors.apiserver.writes.ownership.entries import (
     tracked,
 )
 from actors.apiserver.writes.ownership.fields import minus, paths, shown, touched, union
+from actors.apiserver.writes.patch import apply_mutation
+from actors.apiserver.writes.update import replace_mutation
 from protocols.kinds.pods.pods import PODS
+from protocols.kinds.served.strategy import METADATA
 from protocols.kinds.shapes.clean import clean, complete
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.shapes.shape import Shape
@@ -388,3 +392,37 @@ def test_field_that_becomes_null_is_owned_by_its_writer() -> None:
     entry: Object = {'k:{"type":"Ready"}': {"f:status": {}, "f:lastTransitionTime": {}}}
     assert found.written == {"f:status": {"f:conditions": entry}}
     assert found.removed == {}
+
+
+@pytest.mark.parametrize(
+    ("plural", "kept"),
+    [
+        ("pods", {"ownerReferences"}),
+        ("deployments", {"labels"}),
+        ("nodes", set()),
+        ("volumeattachments", set(METADATA)),
+        ("resourceclaims", set(METADATA)),
+    ],
+)
+def test_status_is_written_with_the_metadata_that_its_kind_allows(plural: str, kept: set[str]) -> None:
+    row = TABLE.of(plural)
+    target, options = Target(row, "patch", "ns", "x", "status"), WriteOptions(manager="m")
+    named = {"kind": row.kind, "apiVersion": row.api_version, "metadata": {"name": "x"}}
+    entry = Author("other", APPLY, row.api_version).entry({"f:spec": {}}, "2026-01-01T00:00:00Z")
+    old: Object = {
+        **named,
+        "metadata": {"name": "x", "uid": "u", "resourceVersion": "1", "managedFields": [entry]},
+        "spec": {},
+    }
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u"}
+    given = {"annotations": {"a": "b"}, "labels": {"a": "b"}, "finalizers": ["a.b/c"], "ownerReferences": [owner]}
+    wanted = {**named, "metadata": {"name": "x", **given}}
+    sent, owners = {**old, "metadata": {**old["metadata"], **given}}, updaters(target, options)
+    for mutation in (apply_mutation(target, wanted, options), replace_mutation(target, sent, owners)):
+        new = mutation(copy.deepcopy(old))
+        assert new is not None
+        assert given.keys() - new["metadata"].keys() == kept
+        mine = [entry["fieldsV1"] for entry in new["metadata"]["managedFields"] if entry["manager"] == "m"]
+        assert {field for fields in mine for field in fields.get("f:metadata", {})} == {
+            f"f:{f}" for f in given.keys() - kept
+        }

@@ -10,7 +10,7 @@ from protocols.kinds.custom.schema.embedded import embedded_causes
 from protocols.kinds.custom.schema.node import MISSING, Node
 from protocols.kinds.custom.schema.validate import NOWHERE, has_repeated, part_causes, schema_causes
 from protocols.kinds.custom.serving.kind import Kind
-from protocols.kinds.served.strategy import Strategy, restore_all_but
+from protocols.kinds.served.strategy import METADATA, Strategy, restore_all_but
 from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at
@@ -66,6 +66,7 @@ class CustomStrategy(Strategy):
     """Objects of one custom resource version; without a status subresource, status is an ordinary field."""
 
     has_generation = True
+    status_keeps = METADATA
 
     def __init__(self, kind: Kind) -> None:
         self._kind = kind
