@@ -326,3 +326,15 @@ def test_each_built_in_version_has_an_api_service(client: Client) -> None:
 def test_limit_range_without_limits_has_null(client: Client) -> None:
     path = "/api/v1/namespaces/default/limitranges"
     assert created(client, path, "none", spec={"limits": []})["spec"] == {"limits": None}
+
+
+def test_write_of_an_object_that_is_gone_does_not_create_another(client: Client) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/gone"
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "gone", "uid": "u"}}
+    put = send(client, "PUT", path, lease)
+    assert (put.status, put.json["reason"]) == (409, "Conflict")
+    assert put.json["message"].endswith("UID in precondition: u, UID in object meta: ")
+    applied = send(client, "PATCH", f"{path}?fieldManager=m", lease, APPLY)
+    assert (applied.status, "no existing object was found" in applied.json["message"]) == (409, True)
+    stale = {**lease, "metadata": {"name": "gone", "resourceVersion": "1"}}
+    assert send(client, "PUT", path, stale).status == 201

@@ -130,10 +130,13 @@ def apply_mutation(target: Target, wanted: Object, options: WriteOptions) -> Mut
 
 
 def applied_from_nothing(target: Target, wanted: Object, options: WriteOptions) -> Owners:
-    """Return the owners of an object that a server-side apply creates. Raises BadRequest.
+    """Return the owners of an object that a server-side apply creates. Raises BadRequest, Conflict.
 
     Completes the object.
     """
+    if uid := wanted["metadata"].get("uid"):
+        text = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        raise conflict(target.resource, target.name, text)
     entries = apply(target, wanted, options, {}).entries
     clean_changed(wanted, {}, target)
     return lambda new, old, sent: entries

@@ -111,6 +111,16 @@ def replace_mutation(target: Target, body: Object, owners: Owners) -> Callable[[
     return lambda old: updated(target, fresh_copy(body), old, owners=owners)
 
 
+def recreated(target: Target, body: Object) -> Object:
+    """Return the body of a PUT that found nothing, as a new object. Raises Conflict if it means one that is gone."""
+    if uid := at(body, "metadata", "uid"):
+        raise _unmet(target, "UID", uid, "")
+    new = fresh_copy(body)
+    if isinstance(new.get("metadata"), dict):
+        new["metadata"].pop("resourceVersion", None)
+    return new
+
+
 def bound(target: Target, binding: Object, pod: Object) -> Object:
     """Return the pod with the node of a checked binding.
 

@@ -33,7 +33,7 @@ from actors.apiserver.writes.patch import (
 )
 from actors.apiserver.writes.path.binding import bind
 from actors.apiserver.writes.path.steps import WritePath, Written
-from actors.apiserver.writes.update import check_binding, replace_mutation
+from actors.apiserver.writes.update import check_binding, recreated, replace_mutation
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
@@ -69,7 +69,7 @@ class Writing:
             mutation = replace_mutation(target, body, owners)
             if target.resource.create_on_update and not target.subresource:
                 reply = await self._changed_or_created(
-                    request, mutation, lambda: (fresh_copy(body), owners), options, size
+                    request, mutation, lambda: (recreated(target, body), owners), options, size
                 )
             else:
                 reply = await self._changed(request, mutation, options, size)
