@@ -1,6 +1,7 @@
 """managedFields of a write: its author, and the owners of every field afterwards."""
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -67,7 +68,7 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
     def owners(new: Object, old: Object, sent: object) -> Entries:
         stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
         entries = stored
-        if sent and sent != stored and not target.subresource:
+        if sent is not None and sent != stored and not target.subresource:
             usable = sent_entries(sent)
             entries = stored if usable is None else usable
         shape = shape_of(target)
@@ -158,17 +159,26 @@ def apply(target: Target, config: Object, options: WriteOptions, live: Object) -
 
 def _relevant(target: Target, config: Object) -> Object:
     """Return the part of a configuration that this endpoint writes."""
-    strategy = target.resource.strategy
-    if target.subresource == "status":
-        metadata = {key: value for key, value in config["metadata"].items() if key not in strategy.status_keeps}
-        config = {**config, "metadata": metadata}
-        return {key: value for key, value in config.items() if key in ("apiVersion", "kind", "metadata", "status")}
-    if target.subresource:
-        part = "spec" if target.subresource == "scale" else target.subresource
-        return {key: value for key, value in config.items() if key in ("apiVersion", "kind", part)}
-    if strategy.has_status or strategy.untracked:
+    strategy, part = target.resource.strategy, target.subresource
+    if part == "scale":
+        return _only(config, "apiVersion", "kind", "spec")
+    if part in ("status", "approval"):
+        others = strategy.untracked_status if part == "status" else ("certificate",)
+        reset = {"metadata": strategy.status_keeps, "status": others}
+        written = _only(config, "apiVersion", "kind", *reset)
+        rest = {field: _without(written.get(field), fields) for field, fields in reset.items() if field in written}
+        return {field: value for field, value in {**written, **rest}.items() if value or not written.get(field)}
+    if not part and (strategy.has_status or strategy.untracked):
         return {key: value for key, value in config.items() if key not in (*strategy.untracked, "status")}
     return config
+
+
+def _only(config: Object, *fields: str) -> Object:
+    return {field: config[field] for field in fields if field in config}
+
+
+def _without(value: Any, fields: tuple[str, ...]) -> Any:
+    return {key: part for key, part in value.items() if key not in fields} if isinstance(value, dict) else value
 
 
 def _conflict(conflict: OwnedByOthers) -> Conflict:

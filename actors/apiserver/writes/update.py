@@ -14,7 +14,9 @@ from protocols.kube.meta import Object
 from protocols.kube.objects import MIRROR, at, fresh_copy, is_mirror, items
 from protocols.kube.times import now
 
-PARTLY = ("", "status")
+WHOLE = ("", "ephemeralcontainers", "resize")
+"""Subresources whose body is the whole object, and which upstream tracks as such."""
+PARTLY = (*WHOLE, "status")
 """Subresources whose writes are tracked before the strategy: what it sets has no owner."""
 
 
@@ -25,7 +27,7 @@ def updated(target: Target, new: Object, old: Object, patching: bool = False, ow
     sent = check_body(new, target)
     _check_identity(target, new, old, patching)
     causes = carry_over(new, old)
-    if not target.subresource:
+    if target.subresource in WHOLE:
         target.resource.strategy.default(new)
     elif target.subresource == "status":
         target.resource.strategy.default_status(new)

@@ -52,6 +52,8 @@ def apply_defaults(pod: Object) -> None:
         if spec.get("hostNetwork"):
             _host_ports(container)
         default_requests(container)
+    for container in items(spec, "ephemeralContainers"):
+        default_words(container)
     default_whole(spec)
 
 

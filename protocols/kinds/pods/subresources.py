@@ -10,7 +10,7 @@ from typing import Any
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, not_found
 from protocols.kinds.check.table import causes_of
-from protocols.kinds.pods.defaults import default_requests, default_words, qos_class
+from protocols.kinds.pods.defaults import qos_class
 from protocols.kinds.pods.rules import image
 from protocols.kinds.pods.spec.containers import Owner, container_words
 from protocols.kinds.pods.spec.resources import claim_use_causes, resource_causes
@@ -39,10 +39,8 @@ def keep_resize(new: Object, old: Object) -> None:
 
 def _take(container: Object, given: Object | None) -> None:
     for field in FIELDS:
-        if given is None or field not in given:
-            continue
-        container[field] = given[field]
-    default_requests(container)
+        if given is not None and field in given:
+            container[field] = given[field]
 
 
 def resize_causes(new: Object, old: Object) -> list[Cause]:
@@ -112,8 +110,6 @@ def keep_ephemeral(new: Object, old: Object) -> None:
     new["spec"].pop(KEY, None)
     if wanted is not None:
         new["spec"][KEY] = wanted
-    for container in items(new, "spec", KEY):
-        default_words(container)
 
 
 def ephemeral_causes(new: Object, old: Object) -> list[Cause]:

@@ -5,8 +5,11 @@ from typing import Any
 
 import pytest
 
+from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.writes.update import updated
+from actors.apiserver.writes.owners import updaters
+from actors.apiserver.writes.patch import apply_mutation
+from actors.apiserver.writes.update import replace_mutation, updated
 from protocols.kinds.pods.pods import PODS
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import Object
@@ -183,3 +186,34 @@ def test_a_pod_with_resources_as_a_whole_is_not_resized() -> None:
 
 def test_the_size_of_a_pod_changes_on_that_path_only() -> None:
     assert "pod updates may not change fields" in refused("", stored(), sizing(requests={"cpu": "200m"}))
+
+
+@pytest.mark.parametrize(
+    ("part", "spec", "fields"),
+    [
+        ("resize", {"containers": [{"name": "app", "resources": {"requests": {"cpu": "200m"}}}]}, "f:containers"),
+        ("ephemeralcontainers", {"ephemeralContainers": [debugger()]}, "f:ephemeralContainers"),
+    ],
+)
+def test_part_is_applied_and_owned(part: str, spec: Object, fields: str) -> None:
+    named = {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "p"}}
+    apply = apply_mutation(
+        Target(PODS, "patch", "ns", "p", part), {**named, "spec": spec}, WriteOptions(manager="m", force=True)
+    )
+    new = apply(stored())
+    assert new is not None
+    assert new["metadata"]["generation"] == 2
+    assert {entry["manager"]: list(entry["fieldsV1"]["f:spec"]) for entry in new["metadata"]["managedFields"]}["m"] == [
+        fields
+    ]
+
+
+def test_ownership_of_a_resize_includes_what_it_ignored_as_upstream() -> None:
+    target, old = Target(PODS, "update", "ns", "p", "resize"), stored()
+    entry = {"manager": "o", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:spec": {"f:nodeName": {}}}}
+    old["metadata"]["managedFields"] = [entry]
+    sent = deepcopy(old)
+    sent["spec"]["containers"][0]["image"] = "other"
+    new = replace_mutation(target, sent, updaters(target, WriteOptions(manager="m")))(old)
+    mine = new["metadata"]["managedFields"][-1]["fieldsV1"]
+    assert mine == {"f:spec": {"f:containers": {'k:{"name":"app"}': {"f:image": {}}}}}
