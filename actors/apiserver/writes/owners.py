@@ -68,7 +68,7 @@ def updaters(target: Target, options: WriteOptions) -> Owners:
     def owners(new: Object, old: Object, sent: object) -> Entries:
         stored: Entries = (old["metadata"].get(FIELD) if old else None) or []
         entries = stored
-        if sent is not None and sent != stored and not target.subresource:
+        if sent and sent != stored and not target.subresource:
             usable = sent_entries(sent)
             entries = stored if usable is None else usable
         shape = shape_of(target)

@@ -96,13 +96,13 @@ def _bounded(entries: Entries) -> Entries:
 
 
 def sent_entries(value: Any) -> Entries | None:
-    """Normalize managedFields that a client sent. An empty list, or one empty entry, removes all.
+    """Normalize managedFields that a client sent. One empty entry removes all.
 
     Returns None for unusable ones: then the stored entries remain.
     """
-    if not isinstance(value, list):
+    if not isinstance(value, list) or not value:
         return None
-    if value in ([], [{}]):
+    if value == [{}]:
         return []
     normal = [_sent(entry) for entry in value]
     return None if None in normal else sorted((entry for entry in normal if entry), key=_order)
