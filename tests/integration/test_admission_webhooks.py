@@ -193,7 +193,8 @@ def test_service_is_reached_by_its_endpoint_slices(scene: Scene) -> None:
     assert scene.ask("POST", "/api/v1/namespaces/default/services", service).status == 201
     client = {"service": {"name": "hook", "namespace": "default", "path": "/s10"}, "caBundle": scene.hooks.ca}
     with scene.configured(VALIDATING, "s1", lambda request: {"allowed": False}, clientConfig=client):
-        text = 'failed calling webhook "s10.example.com": failed to call webhook: no endpoints available'
+        url = 'Post "https://hook.default.svc:443/s10?timeout=10s"'
+        text = f'failed calling webhook "s10.example.com": failed to call webhook: {url}: no endpoints available'
         scene.until(lambda: scene.create("s1"), lambda answer: text in answer.body.decode().replace("\\", ""))
         found = {
             "metadata": {"name": "hook-1", "labels": {"kubernetes.io/service-name": "hook"}},
@@ -242,6 +243,42 @@ def test_answers_that_cannot_be_read_are_failures(scene: Scene) -> None:
     with scene.configured(VALIDATING, "b2", lambda request: huge):
         answer = scene.until(lambda: scene.create("b2"), lambda answer: answer.status == 500)
         assert "more than 3145728 bytes" in answer.json["message"]
+
+
+def test_only_failed_calls_follow_the_failure_policy(scene: Scene) -> None:
+    absent = patch({"op": "remove", "path": "/absent"})
+    with scene.configured(MUTATING, "n", lambda _: absent, failurePolicy="Ignore"):
+        answer = scene.until(lambda: scene.create("n"), lambda answer: answer.status == 500)
+        assert answer.json["message"].startswith("Internal error occurred: ")
+        assert scene.create("nobody-else").status == 500
+    assert scene.create("n", dry=False).status == 201
+    with scene.configured(MUTATING, "n", lambda _: absent):
+        answer = scene.until(lambda: scene.ask("DELETE", f"{MAPS}/n?dryRun=All"), lambda answer: answer.status == 500)
+        fault = "attempted to modify the object, which is not supported for this operation"
+        assert answer.json["message"] == f'Internal error occurred: admission webhook "n0.example.com" {fault}'
+
+
+def test_mutating_webhook_denies_requests_without_an_object_to_change(scene: Scene) -> None:
+    rules = rule("", "serviceaccounts/token", "CREATE")
+    token, body = "/api/v1/namespaces/default/serviceaccounts/t/token", {"kind": "TokenRequest", "spec": {}}
+    assert scene.ask("POST", "/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "t"}}).status == 201
+    assert scene.ask("POST", token, body).status == 201
+    with scene.configured(MUTATING, "t", lambda _: {"allowed": False}, rules=rules):
+        scene.until(lambda: scene.ask("POST", token, body), lambda answer: answer.status == 400)
+
+
+@pytest.mark.parametrize(("collection", "policy", "status"), [(VALIDATING, "Fail", 403), (MUTATING, "Ignore", 201)])
+def test_condition_that_fails_is_forbidden_or_ignored(scene: Scene, collection: str, policy: str, status: int) -> None:
+    odd = "request.name.startsWith('q') && object.data.b == ''"
+    conditions = [{"name": "odd", "expression": odd}, {"name": "same", "expression": odd}]
+    deny = {"allowed": False}
+    with scene.configured(collection, "q", lambda _: deny, matchConditions=conditions, failurePolicy=policy):
+        scene.until(lambda: scene.create("q", b=""), lambda answer: answer.status == 400)
+        answer = scene.create("q", a="1")
+        assert answer.status == status
+        if status == 403:
+            fault = f"expression '{odd}' resulted in error: no such key: b"
+            assert answer.json["message"] == f'configmaps "q" is forbidden: {fault}'
 
 
 APPLY = {
@@ -358,7 +395,7 @@ def test_webhook_mutates_custom_resources_and_its_unknown_fields_are_pruned(scen
             partial(scene.ask, "PATCH", f"{widgets.replace('/v1/', '/v2/')}/d1", {"data": {"a": "3"}}, MERGE),
             lambda answer: answer.json.get("data") != {"a": "3", "b": "hooked.example.com/v1"},
         )
-        assert (answer.status, "invalid webhook response" in answer.json.get("message", "")) == (500, True)
+        assert (answer.status, "a webhook patched is no Widget" in answer.json.get("message", "")) == (500, True)
 
 
 def test_webhook_denies_definitions(scene: Scene) -> None:

@@ -10,6 +10,7 @@ import pytest
 from actors.apiserver.writes.admission.policies.calling import Destination, destination_of
 from actors.apiserver.writes.admission.policies.webhook import (
     Service,
+    Webhook,
     WebhookFailed,
     read_answer,
     read_webhooks,
@@ -32,8 +33,8 @@ def part(service: str = "hook", port: int = 8443, ready: bool | None = True, add
 @pytest.mark.parametrize(
     ("found", "slices", "text"),
     [
-        (None, [], 'service "hook" not found in namespace "ns"'),
-        ({"spec": {"ports": [{"port": 80}]}}, [], 'service "hook" has no port 443'),
+        (None, [], 'service "hook" not found'),
+        ({"spec": {"ports": [{"port": 80}]}}, [], 'no service port 443 found for service "hook"'),
         (FOUND, [], 'no endpoints available for service "hook"'),
         (FOUND, [part(ready=False), part(service="other")], 'no endpoints available for service "hook"'),
     ],
@@ -46,7 +47,14 @@ def test_service_without_an_endpoint_is_a_failure(found: Object | None, slices: 
 @pytest.mark.parametrize(("address", "host"), [("10.0.0.1", "10.0.0.1"), ("fd00::1", "[fd00::1]")])
 def test_service_is_called_at_an_endpoint_under_its_own_name(address: str, host: str) -> None:
     found = destination_of(SERVICE, FOUND, [part(ready=None, address=address)])
-    assert found == Destination(f"https://{host}:8443/check", "hook.ns.svc", "https://hook.ns.svc:443/check")
+    assert found == Destination(f"https://{host}:8443/check", "hook.ns.svc")
+
+
+def webhook(version: str = "v1", kind: str = "MutatingWebhookConfiguration") -> Webhook:
+    client, versions = {"url": "https://x/"}, [version]
+    hook: Object = {"name": "a.example.com", "clientConfig": client, "admissionReviewVersions": versions}
+    [made] = read_webhooks({"kind": kind, "metadata": {"name": "c"}, "webhooks": [hook]})
+    return made
 
 
 def answer(**response: Any) -> bytes:
@@ -71,7 +79,32 @@ def answer(**response: Any) -> bytes:
 )
 def test_answer_that_is_no_review_is_a_failure(raw: bytes) -> None:
     with pytest.raises(WebhookFailed):
-        read_answer(raw, "u", "v1")
+        read_answer(raw, "u", webhook())
+
+
+VALIDATING = "ValidatingWebhookConfiguration"
+NO_OPERATION = base64.b64encode(b'[{"op": "add", "path": "/a", "value": 1}]').decode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "raw", "text"),
+    [
+        (webhook(), answer(patch=NO_OPERATION), "webhook returned response.patch but not response.patchType"),
+        (webhook(), answer(patchType="JSONPatch"), "webhook returned response.patchType but not response.patch"),
+        (webhook(), b'{"response": {"uid": "u"}}', "of admission.k8s.io/v1, Kind=AdmissionReview, got /, Kind="),
+        (webhook(kind=VALIDATING), answer(patch=NO_OPERATION), "validating webhook may not return response.patch"),
+        (webhook(kind=VALIDATING), answer(patchType=""), "validating webhook may not return response.patchType"),
+        (webhook("v1beta1"), b'{"response": {"allowed": true}}', ""),
+        (webhook("v1beta1"), answer(patch=NO_OPERATION), ""),
+        (webhook("v1beta1", VALIDATING), answer(patch=NO_OPERATION), ""),
+    ],
+)
+def test_answer_is_checked_as_its_version_asks(asked: Webhook, raw: bytes, text: str) -> None:
+    if text:
+        with pytest.raises(WebhookFailed, match=f"received invalid webhook response: .*{text}$"):
+            read_answer(raw, "u", asked)
+    else:
+        assert bool(read_answer(raw, "u", asked).patch) == (b"patch" in raw and asked.mutating)
 
 
 SLOW = f"[{','.join(['1e-327'] * 400_000)}]"
@@ -83,18 +116,18 @@ def test_answer_of_slow_numbers_costs_no_seconds(where: str) -> None:
     raw = answer(allowed=True).decode()
     if where == "in the patch":
         encoded = base64.b64encode(SLOW.encode()).decode()
-        raw = raw.replace('"allowed"', f'"patch": "{encoded}", "allowed"')
+        raw = raw.replace('"allowed"', f'"patch": "{encoded}", "patchType": "JSONPatch", "allowed"')
     else:
         at = '"kind"' if where == "beside the response" else '"allowed"'
-        raw = raw.replace(at, f'"status": {{"details": {SLOW}}}, {at}')
+        raw = raw.replace(at, f'"status": {{"details": {{"x": {SLOW}}}}}, {at}')
     began = time.process_time()
-    assert read_answer(raw.encode(), "u", "v1").allowed
+    assert read_answer(raw.encode(), "u", webhook()).allowed
     assert time.process_time() - began < 1.5
 
 
 def test_answer_is_bounded() -> None:
     texts = ["x" * 3000] * 100
-    found = read_answer(answer(allowed=True, warnings=texts, auditAnnotations={"a": "y" * 5000}), "u", "v1")
+    found = read_answer(answer(allowed=True, warnings=texts, auditAnnotations={"a": "y" * 5000}), "u", webhook())
     assert sum(map(len, found.warnings)) == 4096
     assert len(found.annotations["a"]) == 1024
 
@@ -106,11 +139,11 @@ def test_answer_is_bounded() -> None:
         ({"message": "no", "code": 403, "reason": "Forbidden"}, 403, "denied the request: no"),
         ({"reason": "Odd"}, 400, "denied the request: Odd"),
         ({"message": "no", "code": 200}, 400, "denied the request: no"),
+        ({"details": {"kind": "Pod", "causes": [{"field": "spec"}]}}, 400, "denied the request without explanation"),
     ],
 )
 def test_rejection_has_upstreams_form(status: Object, code: int, text: str) -> None:
-    hook: Object = {"name": "a.example.com", "clientConfig": {"url": "https://x/"}}
-    [webhook] = read_webhooks({"metadata": {"name": "c"}, "webhooks": [hook]})
-    error = rejection(webhook, read_answer(answer(status=status), "u", "v1").status)
+    error = rejection(webhook(), read_answer(answer(status=status), "u", webhook()).status)
     assert (error.code, str(error)) == (code, f'admission webhook "a.example.com" {text}')
     assert error.reason == status.get("reason", "")
+    assert error.status.get("details") == status.get("details")

@@ -37,7 +37,7 @@ class _HookRule(Rule):
 class Mutating(_HookRule):
     """MutatingAdmissionPolicies and mutating webhooks: together, as each may ask to be called again after others."""
 
-    step, covers = Step.MUTATE, {EVERY_KIND: (CREATE, UPDATE)}
+    step, covers = Step.MUTATE, {EVERY_KIND: (CREATE, UPDATE, DELETE)}
 
     async def apply(self, change: Change) -> None:
         await change.session.mutate()
@@ -130,6 +130,8 @@ class Admission:
     async def review(self, change: Change) -> Sequence[str]:
         """Check the body of a subresource or the options of a connection. Return warnings. Raises StatusError."""
         rules = await self.begin(change)
+        if change.session is not None:
+            await change.session.ask_mutating_webhooks()
         await rules.run(Step.CHECK_VALID, change)
         return change.warnings
 

@@ -35,23 +35,20 @@ class Destination(msgspec.Struct, frozen=True):
     url: str
     server_name: str
     """Name in the server's certificate; empty = the host of the URL."""
-    shown: str = ""
-    """URL in errors: the service's, not that of one of its endpoints."""
 
 
 def destination_of(service: Service, stored: Object | None, slices: Iterable[Object]) -> Destination:
     """Return the URL of one ready endpoint of a service. Raises WebhookFailed."""
     if stored is None:
-        raise WebhookFailed(f'service "{service.name}" not found in namespace "{service.namespace}"')
+        raise WebhookFailed(f'service "{service.name}" not found')
     port = next((declared for declared in items(stored, "spec", "ports") if declared.get("port") == service.port), None)
     if port is None:
-        raise WebhookFailed(f'service "{service.name}" has no port {service.port}')
+        raise WebhookFailed(f'no service port {service.port} found for service "{service.name}"')
     targets = list(ready_endpoints(slices, service.name, text(port, "name")))
     if not targets:
         raise WebhookFailed(f'no endpoints available for service "{service.name}"')
     address, number, _ = random.choice(targets)
-    name, path = f"{service.name}.{service.namespace}.svc", service.path or "/"
-    return Destination(f"https://{uri_host(address)}:{number}{path}", name, f"https://{name}:{service.port}{path}")
+    return Destination(f"https://{uri_host(address)}:{number}{service.path or '/'}", service.host)
 
 
 @functools.lru_cache(maxsize=CONTEXTS)
@@ -60,8 +57,11 @@ def _context(ca: bytes) -> ssl.SSLContext:
     return client_context(ca or None)
 
 
-def _asked(webhook: Webhook, target: Destination) -> str:
-    return f'Post "{target.shown or target.url}?timeout={webhook.seconds}s"'
+def _asked(webhook: Webhook) -> str:
+    """Return the request as errors show it: to the service, not to one of its endpoints."""
+    service = webhook.service
+    url = webhook.url if service is None else f"https://{service.host}:{service.port}{service.path or '/'}"
+    return f'Post "{url}?timeout={webhook.seconds}s"'
 
 
 class Caller:
@@ -73,18 +73,18 @@ class Caller:
 
     async def call(self, webhook: Webhook, review: Object) -> bytes:
         """Return the body of the answer. Raises WebhookFailed."""
-        target = self._destination(webhook)
         try:
             context = _context(webhook.ca)
         except (ValueError, ssl.SSLError) as error:
-            raise WebhookFailed(f"invalid caBundle: {error}") from None
+            raise WebhookFailed(f"could not get REST client: invalid caBundle: {error}") from None
         try:
             async with asyncio.timeout(webhook.seconds):
-                return await self._post(webhook, target, context, msgspec.json.encode(review))
+                return await self._post(webhook, self._destination(webhook), context, msgspec.json.encode(review))
         except TimeoutError:
-            raise WebhookFailed(f"{_asked(webhook, target)}: context deadline exceeded") from None
-        except (ClientError, OSError, ssl.SSLError, ValueError) as error:
-            raise WebhookFailed(f"{_asked(webhook, target)}: {str(error) or type(error).__name__}") from None
+            fault = "context deadline exceeded"
+        except (WebhookFailed, ClientError, OSError, ssl.SSLError, ValueError) as error:
+            fault = str(error) or type(error).__name__
+        raise WebhookFailed(f"failed to call webhook: {_asked(webhook)}: {fault}")
 
     async def close(self) -> None:
         if self._session is not None:

@@ -137,15 +137,15 @@ def value_of(outcome: Outcome) -> Any:
 
 def all_hold(conditions: Sequence[Condition], outcomes: Sequence[Outcome]) -> bool:
     """Return True if all conditions hold. One that is false outweighs errors of others. Raises EvaluationError."""
-    faults = []
+    faults = dict[str, None]()
     for condition, outcome in zip(conditions, outcomes, strict=False):
         try:
             if value_of(outcome) is not True:
                 return False
         except CelError as error:
-            faults.append(fault_of(condition.expression, error))
+            faults[fault_of(condition.expression, error)] = None
     if faults:
-        raise EvaluationError("; ".join(faults))
+        raise EvaluationError(", ".join(faults) if len(faults) == 1 else f"[{', '.join(faults)}]")
     return True
 
 

@@ -37,7 +37,7 @@ from actors.apiserver.writes.validation import clean_changed
 from protocols.cel.text.source import CelError
 from protocols.kinds.served.row import Served
 from protocols.kinds.shapes.clean import WrongType
-from protocols.kube.errors import KubeError, StatusError
+from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object
 from protocols.kube.objects import fresh_copy, same
 
@@ -75,12 +75,15 @@ class Session:
     @property
     def asks(self) -> bool:
         """True if others are asked about the write: only about the newest object, as their answers may have effects."""
-        changes = self.hooks.mutates and self._change.operation != DELETE
-        return changes or bool(self.hooks.validating_webhooks)
+        hooks, changes = self.hooks, self._change.operation != DELETE
+        return bool(hooks.mutating_webhooks or hooks.validating_webhooks or (hooks.mutating and changes))
 
     async def mutate(self) -> None:
         """Let policies and webhooks change the new object, then make it valid again. Raises StatusError."""
         change, target, new = self._change, self._change.target, self._change.sent
+        if change.operation == DELETE:
+            await self.ask_mutating_webhooks()
+            return
         mutated = await self._mutate(fresh_copy(new), change.old) if self.hooks.mutates else new
         if mutated is new or same(mutated, new):
             return
@@ -91,6 +94,11 @@ class Session:
             change.new = mutated
         else:
             change.new = await offload(_size(mutated), partial(_updated, target, mutated, new, change.old))
+
+    async def ask_mutating_webhooks(self) -> None:
+        """Ask them about a write without an object that they could change. Raises the error of the first denial."""
+        for hook in self.hooks.mutating_webhooks:
+            await self._ask(hook, self._shown, self._change.old)
 
     async def check_policies(self) -> None:
         """Evaluate all validating policies. Raises the error of the first denial, BudgetSpent."""
@@ -197,46 +205,46 @@ class Session:
         if not hook.match.selects(self._change, new, old, self._namespace or {}):
             return None
         shown, before = views.of(row)
+        if not await offload(_size(new), partial(self._holds, hook, row, shown, before)):
+            return None
+        uid, review = review_of(webhook, self._change, row, shown, before)
         try:
-            if not await offload(_size(new), partial(self._holds, hook, row, shown, before)):
-                return None
-            uid, review = review_of(webhook, self._change, row, shown, before)
             raw = await self._parts.caller.call(webhook, review)
-            answer = await offload(len(raw), partial(read_answer, raw, uid, webhook.version))
-            if not self._patches(webhook, answer, shown):
-                return None
-            return views.back(row, await offload(len(raw), partial(apply_json_patch, shown or {}, answer.patch)))
-        except (WebhookFailed, CelError, KubeError) as error:
-            if isinstance(error, StatusError):
-                raise
+            answer = await offload(len(raw), partial(read_answer, raw, uid, webhook))
+        except WebhookFailed as error:
             if webhook.ignores:
                 self._called.annotate(f"failed-open.{webhook.name}", str(error)[:1024])
                 return None
-            text = "" if str(error).startswith("received ") else "failed to call webhook: "
-            raise InternalError(f'failed calling webhook "{webhook.name}": {text}{error}') from None
+            raise InternalError(f'failed calling webhook "{webhook.name}": {error}') from None
+        patch = self._patch(webhook, answer, shown)
+        return views.back(row, await offload(len(raw), partial(_patched, shown or {}, patch))) if patch else None
 
     def _holds(self, hook: WebhookHook, row: Served, new: Object | None, old: Object | None) -> bool:
-        """Return True if the match conditions hold. Raises EvaluationError."""
+        """Return True if the conditions hold. Raises Forbidden if they fail and the webhook does not ignore that."""
         from protocols.cel.policies import PolicyScope
 
         if not hook.webhook.conditions:
             return True
         given = self._input()
         data = given.data(request_of(self._change, row, new, old), new, old, None)
-        return given.matches(hook.webhook.conditions, PolicyScope(), data)
+        try:
+            return given.matches(hook.webhook.conditions, PolicyScope(), data)
+        except CelError as error:
+            if not hook.webhook.ignores:
+                self._change.reject(str(error))
+            return False
 
-    def _patches(self, webhook: Webhook, answer: Answer, obj: Object | None) -> bool:
-        """Record warnings and annotations; return True if there is a patch. Raises ApiError, WebhookFailed."""
+    def _patch(self, webhook: Webhook, answer: Answer, obj: Object | None) -> list[Any]:
+        """Record warnings and annotations; return the patch. Raises ApiError."""
         self._called.warnings += answer.warnings
         for key, value in answer.annotations.items():
             self._called.annotate(f"{webhook.name}/{key}", value)
         if not answer.allowed:
             raise rejection(webhook, answer.status)
-        if answer.patch is None:
-            return False
-        if not webhook.mutating or obj is None:
-            raise WebhookFailed("received invalid webhook response: a patch where none is allowed")
-        return True
+        if answer.patch and obj is None:
+            fault = "attempted to modify the object, which is not supported for this operation"
+            raise InternalError(f'admission webhook "{webhook.name}" {fault}')
+        return answer.patch
 
 
 class _Views:
@@ -251,13 +259,21 @@ class _Views:
         return _converted(self._new, self._row, row), _converted(self._old, self._row, row)
 
     def back(self, row: Served, obj: Object | None) -> Object | None:
-        """Return a patched object of `row` in the version of the write. Raises WebhookFailed for one of other shape."""
+        """Return a patched object of `row` in the version of the write. Raises InternalError for one of other shape."""
         try:
             if obj is not None and not isinstance(obj["metadata"], dict):
                 raise TypeError("metadata")
             return obj if row is self._row else _converted(obj, row, self._row)
         except (AttributeError, KeyError, TypeError, ValueError):
-            raise WebhookFailed(f"received invalid webhook response: the patched object is no {row.kind}") from None
+            raise InternalError(f"the object that a webhook patched is no {row.kind}") from None
+
+
+def _patched(obj: Object, patch: list[Any]) -> Object:
+    """Raises InternalError: as upstream, failurePolicy is about calls, not about patches that do not apply."""
+    try:
+        return apply_json_patch(obj, patch)
+    except KubeError as error:
+        raise InternalError(str(error)) from None
 
 
 def _converted(obj: Object | None, row: Served, to: Served) -> Object | None:

@@ -39,6 +39,11 @@ class Service(msgspec.Struct, frozen=True):
     path: str
     port: int
 
+    @property
+    def host(self) -> str:
+        """The name that its certificate must have."""
+        return f"{self.name}.{self.namespace}.svc"
+
 
 class Webhook(msgspec.Struct, frozen=True):
     """One webhook of a configuration."""
@@ -114,12 +119,28 @@ def review_of(
     return uid, {"kind": "AdmissionReview", "apiVersion": f"admission.k8s.io/{webhook.version}", "request": request}
 
 
+class _Cause(msgspec.Struct, frozen=True, omit_defaults=True):
+    reason: str | None = None
+    message: str | None = None
+    field: str | None = None
+
+
+class _Details(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    name: str | None = None
+    group: str | None = None
+    kind: str | None = None
+    uid: str | None = None
+    causes: list[_Cause] | None = None
+    retry_after_seconds: int | None = None
+
+
 class Status(msgspec.Struct, frozen=True):
     """The part of a rejection's Status that becomes the error."""
 
     code: int | None = None
     message: str | None = None
     reason: str | None = None
+    details: _Details | None = None
 
 
 class _Response(msgspec.Struct, frozen=True, rename="camel"):
@@ -141,16 +162,16 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A valid answer; `patch` is None if it changes nothing."""
+    """A valid answer; `patch` is empty if it changes nothing."""
 
     allowed: bool
     status: Status
-    patch: list[Any] | None
+    patch: list[Any]
     warnings: tuple[str, ...]
     annotations: dict[str, str]
 
 
-def read_answer(raw: bytes, uid: str, version: str) -> Answer:
+def read_answer(raw: bytes, uid: str, webhook: Webhook) -> Answer:
     """Parse the AdmissionReview of an answer. Raises WebhookFailed."""
     try:
         review = msgspec.json.decode(raw, type=Review)
@@ -158,30 +179,42 @@ def read_answer(raw: bytes, uid: str, version: str) -> Answer:
         raise WebhookFailed(f"received invalid webhook response: {error}") from None
     response = review.response
     if response is None:
-        raise WebhookFailed("received invalid webhook response: webhook response did not contain a response")
-    expected = f"admission.k8s.io/{version}"
-    if review.api_version != expected:
-        raise WebhookFailed(
-            f"received invalid webhook response: expected webhook response of {expected}, "
-            f"Kind=AdmissionReview, got {review.api_version!s:.200}, Kind={review.kind!s:.200}"
-        )
-    if response.uid != uid and version == "v1":
-        text = f'expected response.uid="{uid}", got "{response.uid!s:.200}"'
-        raise WebhookFailed(f"received invalid webhook response: {text}")
+        raise WebhookFailed("received invalid webhook response: webhook response was absent")
+    fault = _fault_of(review, response, uid, webhook.mutating) if webhook.version == "v1" else ""
+    if fault:
+        raise WebhookFailed(f"received invalid webhook response: {fault}")
     return Answer(
         allowed=response.allowed is True,
         status=response.status or Status(),
-        patch=_patch(response),
+        patch=_patch(response, webhook.version) if webhook.mutating else [],
         warnings=_warnings(response.warnings or ()),
         annotations=_annotations(response.audit_annotations or {}),
     )
 
 
-def _patch(response: _Response) -> list[Any] | None:
+def _fault_of(review: Review, response: _Response, uid: str, mutating: bool) -> str:
+    """Return what v1 does not allow of an answer, in upstream's order; of v1beta1 nothing is checked."""
+    answered = (response.uid or "")[:200]
+    if response.uid != uid:
+        return f'expected response.uid="{uid}", got "{answered}"'
+    if (review.api_version, review.kind) != ("admission.k8s.io/v1", "AdmissionReview"):
+        got = f"{review.api_version or '/':.200}, Kind={review.kind or '':.200}"
+        return f"expected webhook response of admission.k8s.io/v1, Kind=AdmissionReview, got {got}"
+    patch, kind = bool(response.patch), response.patch_type
+    if not mutating:
+        given = "patch" if patch else "patchType" if kind is not None else ""
+        return f"validating webhook may not return response.{given}" if given else ""
+    if patch != (kind is not None):
+        given, missing = ("patch", "patchType") if patch else ("patchType", "patch")
+        return f"webhook returned response.{given} but not response.{missing}"
+    return 'webhook returned invalid response.patchType of ""' if kind == "" else ""
+
+
+def _patch(response: _Response, version: str) -> list[Any]:
     if not response.patch:
-        return None
-    if response.patch_type not in ("JSONPatch", None):
-        raise WebhookFailed(f"unsupported patch type {response.patch_type:.100}")
+        return []
+    if response.patch_type != "JSONPatch" and version == "v1":
+        raise WebhookFailed(f'unsupported patch type "{response.patch_type:.100}"')
     try:
         patch = decode_body(base64.b64decode(response.patch, validate=True))
     except (ValueError, BodyInvalid) as error:
@@ -217,4 +250,6 @@ def rejection(webhook: Webhook, status: Status) -> ApiError:
     error.status.pop("reason", None)
     if reason:
         error.status["reason"] = reason
+    if status.details is not None:
+        error.status["details"] = msgspec.to_builtins(status.details)
     return error
