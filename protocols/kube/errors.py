@@ -29,6 +29,10 @@ class PatchImpossible(KubeError, http=422, grpc="FAILED_PRECONDITION"):
     """Raised when a sound patch cannot be applied to this object."""
 
 
+class PatchTestFailed(PatchImpossible):
+    """Raised when the object does not pass a test operation of a JSON patch."""
+
+
 class PatchTooLarge(KubeError, http=413, grpc="RESOURCE_EXHAUSTED"):
     """Raised when a patch has too many operations, or copies too much."""
 

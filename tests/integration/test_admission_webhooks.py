@@ -292,6 +292,9 @@ PATCH = {
 }  # fmt: skip
 
 
+ONCE = """[JSONPatch{op: "test", path: "/data/a", value: "1"}, JSONPatch{op: "add", path: "/data/once", value: "1"}]"""
+
+
 def test_mutating_policies_patch_and_apply(scene: Scene) -> None:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["configmaps"]}
     spec = {
@@ -307,7 +310,25 @@ def test_mutating_policies_patch_and_apply(scene: Scene) -> None:
     assert answer.json["metadata"]["labels"] == {"by": "policy"}
     assert answer.json["data"] == {"a": "1", "size": "1"}
     assert scene.create("p2", a="1").json["data"] == {"a": "1"}
-    assert scene.create("p1").status == 500, "object.data is missing: the policy fails"
+    answer = scene.create("p1")
+    assert (answer.status, answer.json["reason"]) == (403, "Invalid"), "object.data is missing: the policy fails"
+    fault = answer.json["message"]
+    assert fault.startswith("policy 'p1' with binding 'p1' denied request: expression '")
+    assert answer.json["details"] == {"name": "p1", "kind": "configmaps", "causes": [{"message": fault}]}
+    atomic = {"expression": "Object{metadata: Object.metadata{managedFields: []}}"}
+    spec["mutations"] = [{"patchType": "ApplyConfiguration", "applyConfiguration": atomic}]
+    assert scene.ask("PATCH", f"{policies}/p1", {"spec": spec}, MERGE).status == 200
+    answer = scene.until(lambda: scene.create("p1", a="1"), lambda answer: answer.status == 403)
+    assert answer.json["message"].endswith("may not mutate atomic arrays, maps or structs: .metadata.managedFields")
+    spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": ONCE}}]
+    assert scene.ask("PATCH", f"{policies}/p1", {"spec": spec}, MERGE).status == 200
+    answer = scene.until(lambda: scene.create("p1", a="1"), lambda answer: answer.status == 201)
+    assert answer.json["data"] == {"a": "1", "once": "1"}
+    assert scene.create("p1", a="2").json["data"] == {"a": "2"}, "a test that fails is no error"
+    ignoring = {"spec": {"mutations": [PATCH, APPLY], "failurePolicy": "Ignore"}}
+    assert scene.ask("PATCH", f"{policies}/p1", ignoring, MERGE).status == 200
+    answer = scene.until(lambda: scene.create("p1"), lambda answer: "labels" in answer.json["metadata"])
+    assert answer.json["metadata"]["labels"] == {"by": "policy"}, "only the mutation that fails is left out"
     spec["mutations"] = [{"patchType": "JSONPatch", "jsonPatch": {"expression": BORN_DELETED}}]
     change = scene.ask("PATCH", f"{policies}/p1", {"spec": spec}, MERGE)
     assert change.status == 200, change.body

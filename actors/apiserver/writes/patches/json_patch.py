@@ -7,7 +7,7 @@ import jsonpatch
 import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
-from protocols.kube.errors import PatchImpossible, PatchInvalid, PatchTooLarge
+from protocols.kube.errors import PatchImpossible, PatchInvalid, PatchTestFailed, PatchTooLarge
 from protocols.kube.jsons import check_depth, read_json, same_json
 from protocols.kube.meta import Object
 
@@ -88,21 +88,22 @@ def _lacks(document: Any, path: str) -> bool:
 
 
 def _apply_one(document: Any, operation: dict[str, Any], number: int) -> Any:
+    what = f"the JSON patch cannot be applied: operation {number} ({operation.get('op')} {operation.get('path')!r})"
     try:
-        if operation.get("op") == "test":
-            _test(document, operation)
-            return document
-        return jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
+        if operation.get("op") != "test":
+            return jsonpatch.JsonPatch([operation]).apply(document, in_place=True)
+        passes = _passes(document, operation)
     except _FAULTS as error:
-        what = f"operation {number} ({operation.get('op')} {operation.get('path')!r})"
-        raise PatchImpossible(f"the JSON patch cannot be applied: {what}: {error}") from None
+        raise PatchImpossible(f"{what}: {error}") from None
+    if not passes:
+        raise PatchTestFailed(f"{what}: the value differs")
+    return document
 
 
-def _test(document: Any, operation: dict[str, Any]) -> None:
+def _passes(document: Any, operation: dict[str, Any]) -> bool:
     """The library's own test holds true equal to 1. An absent member is null."""
     value = None if _lacks(document, operation["path"]) else JsonPointer(operation["path"]).resolve(document)
-    if not same_json(value, operation["value"]):
-        raise ValueError("the value differs")
+    return same_json(value, operation["value"])
 
 
 def _copy_size(document: Any, operation: dict[str, Any]) -> int:

@@ -18,7 +18,7 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.writes.admission.policies.calling import Caller
 from actors.apiserver.writes.admission.policies.evaluation import Input, request_of
 from actors.apiserver.writes.admission.policies.index import Hooks, PolicyHook, WebhookHook
-from actors.apiserver.writes.admission.policies.mutating import MutationFailed, mutated, refused
+from actors.apiserver.writes.admission.policies.mutating import mutated, refused
 from actors.apiserver.writes.admission.policies.parameters import Parameters, ParametersMissing
 from actors.apiserver.writes.admission.policies.validating import Binding, Evaluation, Findings, denied
 from actors.apiserver.writes.admission.policies.webhook import (
@@ -144,7 +144,7 @@ class Session:
         try:
             parameters = self._parts.parameters.of(hook.policy.kind, binding.reference, self._change.namespace)
         except ParametersMissing as error:
-            broken(str(error))
+            broken(f"failed to configure binding: {error}")
             return
         new, old = views.of(hook.row)
         request = request_of(self._change, hook.row, new, old)
@@ -183,20 +183,21 @@ class Session:
         return mutated, not same(mutated, obj)
 
     def _apply(self, hook: PolicyHook, obj: Object, old: Object | None) -> Object:
-        """Apply one mutating policy with all its bindings. Raises PolicyRefused, BudgetSpent."""
+        """Apply one mutating policy with all its bindings. Raises Forbidden, BudgetSpent."""
         given, policy = self._input(), hook.policy
         for binding in self._matching(hook, obj, old):
-            faults: list[str] = []
+            faults, runs = list[str](), False
             # The mutations see, and change, the object in the version of the request.
             same_version = replace(hook, row=self._row)
             for data in self._data(same_version, binding, given, _Views(self._row, obj, old), faults.append):
+                runs = True
                 try:
                     if given.matches(policy.conditions, policy.scope._replace(variables=()), data):
-                        obj = mutated(policy, given, {**data, "object": obj}, self._change)
-                except (CelError, MutationFailed) as error:
+                        obj = mutated(policy, given, {**data, "object": obj}, self._change, faults.append)
+                except CelError as error:
                     faults.append(str(error))
             if faults and not policy.ignores:
-                raise refused(policy, binding, faults[0], self._change)
+                raise refused(policy, binding, faults, self._change, runs=runs)
         return obj
 
     async def _ask(self, hook: WebhookHook, new: Object | None, old: Object | None) -> Object | None:

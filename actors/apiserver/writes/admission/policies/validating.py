@@ -149,7 +149,7 @@ class Evaluation:
     def broken(self, text: str) -> None:
         """Report a binding that cannot be evaluated."""
         if not self._policy.ignores:
-            self._findings.denials.append(_Denial(self._denied(f"failed to configure binding: {text}")))
+            self._findings.denials.append(_Denial(self._denied(text)))
 
     def _validate(self, index: int, validation: _Validation, outcome: Outcome, data: dict[str, Any]) -> None:
         try:
@@ -220,10 +220,16 @@ def _read_validation(raw: Object) -> _Validation:
     )
 
 
+def name_of(change: Change, new: Object | None) -> str:
+    """Return the name of a written object as errors of admission show it."""
+    name = change.target.name or at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown"
+    return str(name)
+
+
 def denied(change: Change, new: Object | None, denials: Sequence[_Denial]) -> ApiError:
     """Return the error of the first denial."""
     first, row = denials[0], change.target.resource
-    name = change.target.name or at(new, "metadata", "name") or at(new, "metadata", "generateName") or "Unknown"
+    name = name_of(change, new)
     cause = {"message": first.message}
     message = f'{row.full_name} "{name}" is forbidden: {first.message}'
-    return REASONS.get(first.reason, Invalid)(message, {**details(row, str(name)), "causes": [cause]})
+    return REASONS.get(first.reason, Invalid)(message, {**details(row, name), "causes": [cause]})
