@@ -163,3 +163,15 @@ async def test_unreadable_policy_rejects_writes_and_is_named(broken: Any) -> Non
         await plane.hooks()
     plane.kinds[POLICIES].remove("bad")
     assert await plane.hooks() is not None
+
+
+async def test_binding_matches_the_write_by_another_version_than_its_policy() -> None:
+    plane, slices = Plane(), TABLE.find("resource.k8s.io", "v1", "resourceslices")
+    assert slices is not None
+    rules = [rule("resourceslices", apiGroups=["resource.k8s.io"], apiVersions=[name]) for name in ("v1beta1", "v1")]
+    plane.policy("p", rules[0])
+    plane.binding("b", "p", resourceRules=[rules[1]])
+    hooks = await plane.index.hooks(slices, "", CREATE)
+    assert hooks is not None
+    [hook] = hooks.validating
+    assert (hook.row.version, [binding.name for binding, _ in hook.bindings]) == ("v1beta1", ["b"])

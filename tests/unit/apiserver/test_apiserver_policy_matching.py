@@ -21,7 +21,7 @@ def row(plural: str, version: str = "v1", group: str = "") -> Served:
 
 
 PODS, NODES, NAMESPACES = row("pods"), row("nodes"), row("namespaces")
-SLICES = [row("resourceslices", version, "resource.k8s.io") for version in ("v1", "v1beta1")]
+SLICES = (row("resourceslices", "v1", "resource.k8s.io"), row("resourceslices", "v1beta1", "resource.k8s.io"))
 
 
 def match(resources: list[str], **changes: Any) -> Object:
@@ -50,20 +50,29 @@ def match(resources: list[str], **changes: Any) -> Object:
     ],
 )
 def test_rule_covers_kinds_of_writes(rule: Object, kind: Served, subresource: str, covered: bool) -> None:
-    assert (read_match(rule).row_of((kind,), subresource, CREATE) is not None) is covered
+    assert (read_match(rule).find((kind,), subresource, CREATE) is not None) is covered
 
 
 def test_equivalent_version_is_covered_unless_the_match_is_exact() -> None:
     rule = match(["resourceslices"], apiVersions=["v1beta1"])
-    assert read_match(rule).row_of(SLICES, "", CREATE) is SLICES[1]
-    assert read_match({**rule, "matchPolicy": "Exact"}).row_of(SLICES, "", CREATE) is None
+    found = read_match(rule).find(SLICES, "", CREATE)
+    assert found is not None
+    assert found[0] is SLICES[1]
+    assert read_match({**rule, "matchPolicy": "Exact"}).find(SLICES, "", CREATE) is None
+
+
+def test_equivalent_version_is_excluded_unless_the_match_is_exact() -> None:
+    excluded = match(["resourceslices"], apiVersions=["v1beta1"])["resourceRules"]
+    rule = {**match(["resourceslices"]), "excludeResourceRules": excluded}
+    assert read_match(rule).find(SLICES, "", CREATE) is None
+    assert read_match({**rule, "matchPolicy": "Exact"}).find(SLICES, "", CREATE) is not None
 
 
 def selected(rule: Object, obj: Object, namespace: Object, kind: Served = PODS, old: Object | None = None) -> bool:
     name = str(obj["metadata"].get("name"))
     target = Target(kind, "create", "ns" if kind.namespaced else "", name)
-    match = read_match(rule).of_kind(kind, "", CREATE)
-    return match is not None and match.selects(Change(target, User("u")), obj, old, namespace)
+    found = read_match(rule).find((kind,), "", CREATE)
+    return found is not None and found[1].selects(Change(target, User("u")), obj, old, namespace)
 
 
 def labelled(name: str, **labels: str) -> Object:

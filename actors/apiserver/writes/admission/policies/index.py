@@ -129,7 +129,7 @@ class PolicyIndex:
         return follow
 
     def _find(self, held: _Held, row: Served, subresource: str, operation: str) -> Hooks | None:
-        rows = (row, *(other for other in self._table.rows if other.store == row.store and other is not row))
+        rows = (row, *_equivalents(row, subresource, self._table.rows))
         where = rows, subresource, operation
         hooks = Hooks(
             mutating=tuple(self._policies(held, "mutating", *where)),
@@ -152,7 +152,7 @@ class PolicyIndex:
             if found is None:
                 continue
             row, match = found
-            bindings = tuple(_narrowed(bound[policy.name], row, subresource, operation))
+            bindings = tuple(_narrowed(bound[policy.name], rows, subresource, operation))
             if bindings:
                 yield PolicyHook(policy, match, bindings, row)
 
@@ -176,14 +176,21 @@ class PolicyIndex:
             yield parsed[1]
 
 
+def _equivalents(row: Served, subresource: str, rows: Iterable[Served]) -> Iterator[Served]:
+    """Yield the other versions of a resource that have the subresource."""
+    for other in rows:
+        if other.store == row.store and other is not row and (not subresource or other.subresource(subresource)):
+            yield other
+
+
 def _narrowed(
-    bindings: Iterable["Binding"], row: Served, subresource: str, operation: str
+    bindings: Iterable["Binding"], rows: tuple[Served, ...], subresource: str, operation: str
 ) -> Iterator[tuple["Binding", "KindMatch | None"]]:
     for binding in bindings:
         if binding.match is None:
             yield binding, None
-        elif (match := binding.match.of_kind(row, subresource, operation)) is not None:
-            yield binding, match
+        elif (found := binding.match.find(rows, subresource, operation)) is not None:
+            yield binding, found[1]
 
 
 def _readable(plural: str, stored: Stored, read: Callable[[Object], Any]) -> Any:

@@ -1,6 +1,7 @@
 """Match writes against the rules and selectors of policies, bindings and webhooks. Pure."""
 
 import functools
+import itertools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -79,29 +80,25 @@ class Match(msgspec.Struct, frozen=True):
     namespaces: LabelSelector
     objects: LabelSelector
 
-    def row_of(self, rows: Iterable[Served], subresource: str, operation: str) -> Served | None:
-        """Return the version that a rule covers, of `rows`: the one of the write first, then equivalent ones."""
-        for row in rows:
-            if any(rule.covers(row, subresource, operation) for rule in self.rules):
-                return row
-            if self.exact:
-                break
-        return None
+    def find(self, rows: tuple[Served, ...], subresource: str, operation: str) -> "tuple[Served, KindMatch] | None":
+        """Return the version that a rule covers, with what is left to check of writes of one kind; None if none does.
 
-    def find(self, rows: Iterable[Served], subresource: str, operation: str) -> "tuple[Served, KindMatch] | None":
-        """Return the covered version of `rows`, with what is left to check of writes of one kind."""
-        row = self.row_of(rows, subresource, operation)
-        match = None if row is None else self.of_kind(row, subresource, operation)
-        return None if row is None or match is None else (row, match)
-
-    def of_kind(self, row: Served, subresource: str, operation: str) -> "KindMatch | None":
-        """Return what is left to check of writes of one kind; None if its rules match none of them."""
-        where = row, subresource, operation
-        names = _names(rule for rule in self.rules if rule.covers(*where))
-        excluded = _names(rule for rule in self.excluded if rule.covers(*where))
-        if names is not None and not names:
+        `rows` are the version of the write and equivalent ones: an exclusion of one of them excludes the write.
+        """
+        where = rows[:1] if self.exact else rows, subresource, operation
+        covered = _covered(self.rules, *where)
+        excluded = _names(rule for _, rule in _covered(self.excluded, *where))
+        if not covered or excluded is None:
             return None
-        return None if excluded is None else KindMatch(names, excluded, self.namespaces, self.objects)
+        return covered[0][0], KindMatch(_names(rule for _, rule in covered), excluded, self.namespaces, self.objects)
+
+
+def _covered(
+    rules: Iterable[Rule], rows: tuple[Served, ...], subresource: str, operation: str
+) -> list[tuple[Served, Rule]]:
+    """Return versions and the rules that cover them: that of the write first, equivalent ones by the order of rules."""
+    pairs = itertools.chain(itertools.product(rules, rows[:1]), itertools.product(rules, rows[1:]))
+    return [(row, rule) for rule, row in pairs if rule.covers(row, subresource, operation)]
 
 
 def _names(rules: Iterable[Rule]) -> frozenset[str] | None:
