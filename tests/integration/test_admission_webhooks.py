@@ -118,10 +118,20 @@ def test_webhooks_see_updates_and_deletions(scene: Scene) -> None:
     with scene.configured(VALIDATING, "v2", keep):
         answer = scene.until(lambda: scene.ask("DELETE", f"{MAPS}/v2?dryRun=All"), lambda answer: answer.status == 400)
         assert answer.json["message"] == 'admission webhook "v20.example.com" denied the request without explanation'
+        options = {"kind": "DeleteOptions", "propagationPolicy": "Background", "gracePeriodSeconds": 0}
+        assert scene.ask("DELETE", f"{MAPS}/v2", options).status == 400
+        shown = scene.hooks.reviews[-1][1]["request"]["options"]
+        assert shown == {**options, "apiVersion": "meta.k8s.io/v1"}
         change = {"data": {"keep": None}}
         assert scene.ask("PATCH", f"{MAPS}/v2", change, MERGE).status == 400
         request = scene.hooks.reviews[-1][1]["request"]
         assert (request["operation"], request["object"].get("data")) == ("UPDATE", None)
+        options = {"fieldManager": "m", "fieldValidation": "Strict", "force": True}
+        wanted = {"apiVersion": "v1", "kind": "ConfigMap", "data": {"keep": "2"}}
+        query = "fieldManager=m&fieldValidation=Strict&force=true"
+        assert scene.ask("PATCH", f"{MAPS}/v2?{query}", wanted, "application/apply-patch+yaml").status == 400
+        shown = scene.hooks.reviews[-1][1]["request"]["options"]
+        assert shown == {**options, "kind": "PatchOptions", "apiVersion": "meta.k8s.io/v1"}
     scene.until(lambda: scene.ask("DELETE", f"{MAPS}/v2"), lambda answer: answer.status == 200)
 
 

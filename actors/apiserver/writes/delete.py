@@ -36,6 +36,16 @@ class DeleteOptions(msgspec.Struct, frozen=True):
     cascades: bool = False
     """The client said so in the old way: 202 if the object is not gone at once."""
 
+    @property
+    def shown(self) -> Object:
+        """The options that only deletions have, as policies and webhooks see them."""
+        preconditions = {"uid": self.uid, "resourceVersion": self.version}
+        return {
+            "gracePeriodSeconds": self.grace,
+            "preconditions": {name: value for name, value in preconditions.items() if value is not None},
+            "propagationPolicy": self.policy,
+        }
+
 
 def delete_options(body: Object, query: Mapping[str, str], dry_runs: list[str]) -> DeleteOptions:
     """Parse the options from the body, or from the query if there is no body. Raises BadRequest, Invalid."""

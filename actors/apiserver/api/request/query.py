@@ -3,6 +3,7 @@
 import functools
 import re
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -106,6 +107,8 @@ class WriteOptions(msgspec.Struct, frozen=True):
     force: bool | None = None
     reserved_claims: tuple[str, ...] = ()
     """Claims that must be reserved for the pod of a binding, see writes/path/binding.py. Not upstream's."""
+    deletion: Mapping[str, Any] = {}
+    """Further options of a deletion, for policies and webhooks."""
 
 
 def list_options(query: Mapping[str, str]) -> ListOptions:

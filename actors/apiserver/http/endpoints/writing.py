@@ -171,7 +171,7 @@ class Writing:
         return Reply(dump(_removed(target), request.form), media_type=request.form.media_type)
 
     async def _delete(self, request: Request, target: Target, options: DeleteOptions) -> Written:
-        change = Change(target, request.user, WriteOptions(dry_run=options.dry_run))
+        change = Change(target, request.user, WriteOptions(dry_run=options.dry_run, deletion=options.shown))
         return _noted(request, change, await self._path.change(change, partial(deleted, target, options)))
 
     async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:

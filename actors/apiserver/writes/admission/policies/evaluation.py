@@ -11,7 +11,7 @@ import msgspec
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User, account_groups
 from actors.apiserver.authorization.authorizer import Authorizer
-from actors.apiserver.writes.change import CREATE, DELETE, UPDATE, Change
+from actors.apiserver.writes.change import CREATE, DEFAULTS, DELETE, UPDATE, Change
 from protocols.cel.text.source import SPENT, CelError, EvaluationError
 from protocols.cel.worker.asking import NotAnswered, answer
 from protocols.cel.worker.messages import (
@@ -191,12 +191,16 @@ def _options(change: Change) -> Object:
     kind = "PatchOptions" if patches else OPTIONS.get(change.operation, "")
     if not kind:
         return {}
+    options = change.options
+    given = {
+        "fieldManager": options.manager,
+        "fieldValidation": "" if options.validation == DEFAULTS.validation else options.validation,
+        "dryRun": ["All"] if options.dry_run else [],
+        **options.deletion,
+    }
     shown: Object = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
-    if change.options.manager:
-        shown["fieldManager"] = change.options.manager
-    if change.options.dry_run:
-        shown["dryRun"] = ["All"]
-    return shown
+    shown |= {name: value for name, value in given.items() if value not in ("", None, [], {})}
+    return shown if options.force is None else {**shown, "force": options.force}
 
 
 def _kind(row: Any, subresource: str) -> Object:
