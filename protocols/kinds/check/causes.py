@@ -11,6 +11,8 @@ MAX_SHOWN = 1000
 """Characters of a rejected value in an error text."""
 MAX_LISTED = 10_000
 """Characters of the supported values in an error text: a definition may list a megabyte of them."""
+OMITTED = object()
+"""A value that is not shown."""
 
 
 class Cause(NamedTuple):
@@ -33,12 +35,12 @@ def forbidden(field: str, detail: str) -> Cause:
 
 def invalid(field: str, value: object, detail: str) -> Cause:
     """Return the cause for a value that breaks a rule; it is shown as Go prints it."""
-    return Cause(field, "FieldValueInvalid", _join(f"Invalid value: {_show(value)}", detail))
+    return Cause(field, "FieldValueInvalid", _join(_titled("Invalid value", value), detail))
 
 
 def duplicate(field: str, value: object) -> Cause:
     """Return the cause for a value that an earlier element of the list has."""
-    return Cause(field, "FieldValueDuplicate", f"Duplicate value: {_show(value)}")
+    return Cause(field, "FieldValueDuplicate", _titled("Duplicate value", value))
 
 
 def too_long(field: str, limit: int) -> Cause:
@@ -62,6 +64,10 @@ def unsupported(field: str, value: object, allowed: Sequence[str]) -> Cause:
     if len(listed) > MAX_LISTED:
         listed = f"{listed[:MAX_LISTED]}..."
     return Cause(field, "FieldValueNotSupported", f"Unsupported value: {_show(value)}: supported values: {listed}")
+
+
+def _titled(title: str, value: object) -> str:
+    return title if value is OMITTED else f"{title}: {_show(value)}"
 
 
 def _join(title: str, detail: str) -> str:

@@ -129,28 +129,28 @@ def told(raw: dict[str, Any], spec: Any, old: Any = None) -> list[str]:
 def test_rules_hold_or_not(rule: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
     raw = schema(rule)
     assert told(raw, good) == []
-    assert told(raw, bad) == [f'spec: Invalid value: "object": failed rule: {rule}']
+    assert told(raw, bad) == [f"spec: Invalid value: failed rule: {rule}"]
 
 
 def test_metadata_of_the_whole_object_is_always_there() -> None:
     raw = {"type": "object", RULES: [{"rule": "self.metadata.name == 'm' && self.kind == 'K'", "message": " no "}]}
-    assert told(raw, {}) == ['<nil>: Invalid value: "object": no']
+    assert told(raw, {}) == ["<nil>: Invalid value: no"]
 
 
 @pytest.mark.parametrize(
     ("more", "told_", "path"),
     [
-        ({}, 'Invalid value: "object": failed rule: self.replicas == 1', "spec"),
-        ({"message": "say"}, 'Invalid value: "object": say', "spec"),
-        ({"messageExpression": "'have %d'.format([self.replicas])"}, 'Invalid value: "object": have 2', "spec"),
-        ({"messageExpression": "' '", "message": "say"}, 'Invalid value: "object": say', "spec"),
-        ({"messageExpression": "self.tags[0]", "message": "say"}, 'Invalid value: "object": say', "spec"),
+        ({}, "Invalid value: failed rule: self.replicas == 1", "spec"),
+        ({"message": "say"}, "Invalid value: say", "spec"),
+        ({"messageExpression": "'have %d'.format([self.replicas])"}, "Invalid value: have 2", "spec"),
+        ({"messageExpression": "' '", "message": "say"}, "Invalid value: say", "spec"),
+        ({"messageExpression": "self.tags[0]", "message": "say"}, "Invalid value: say", "spec"),
         ({"reason": "FieldValueForbidden", "message": "say"}, "Forbidden: say", "spec"),
         ({"reason": "FieldValueRequired", "message": "say"}, "Required value: say", "spec"),
-        ({"reason": "FieldValueDuplicate"}, 'Duplicate value: "object"', "spec"),
-        ({"fieldPath": ".replicas", "message": "say"}, 'Invalid value: "object": say', "spec.replicas"),
-        ({"fieldPath": "['a-b.c/d__e']", "message": "say"}, 'Invalid value: "object": say', "spec.a-b.c/d__e"),
-        ({"fieldPath": ".labels['x']", "message": "say"}, 'Invalid value: "object": say', "spec.labels[x]"),
+        ({"reason": "FieldValueDuplicate"}, "Duplicate value", "spec"),
+        ({"fieldPath": ".replicas", "message": "say"}, "Invalid value: say", "spec.replicas"),
+        ({"fieldPath": "['a-b.c/d__e']", "message": "say"}, "Invalid value: say", "spec.a-b.c/d__e"),
+        ({"fieldPath": ".labels['x']", "message": "say"}, "Invalid value: say", "spec.labels[x]"),
     ],
 )
 def test_error_of_a_broken_rule(more: dict[str, Any], told_: str, path: str) -> None:
@@ -185,7 +185,7 @@ def test_transition_rules_compare_with_what_was() -> None:
     assert told(raw, {"namespace": "a"}, {"namespace": "a"}) == []
     assert told(raw, {}, {"namespace": "a"}) == []
     assert told(raw, {"namespace": "b"}, {"namespace": "a"}) == [
-        'spec.namespace: Invalid value: "string": failed rule: self == oldSelf'
+        'spec.namespace: Invalid value: "b": failed rule: self == oldSelf'
     ]
     grow = schema("self.number >= oldSelf.number", at="ports/items")
     old = {"ports": [{"name": "a", "number": 1}, {"name": "b", "number": 5}]}
@@ -200,7 +200,7 @@ def test_transition_rules_compare_with_what_was() -> None:
 def test_an_optional_old_value() -> None:
     raw = schema({"rule": "oldSelf.hasValue() || self.replicas == 1", "optionalOldSelf": True, "message": "m"})
     assert told(raw, {"replicas": 1}) == []
-    assert told(raw, {"replicas": 2}) == ['spec: Invalid value: "object": m']
+    assert told(raw, {"replicas": 2}) == ["spec: Invalid value: m"]
     assert told(raw, {"replicas": 2}, {"replicas": 9}) == []
     less = schema({"rule": "self >= oldSelf.orValue(2)", "optionalOldSelf": True}, at="replicas")
     assert told(less, {"replicas": 2}) == []
@@ -293,7 +293,7 @@ def test_rules_that_cost_too_much_together_are_refused_as_a_whole() -> None:
 
 def test_a_default_must_hold_its_rules() -> None:
     raw = {"type": "object", "properties": {"a": {"type": "integer", "default": 1, RULES: [{"rule": "self > 1"}]}}}
-    assert faults(raw) == ['s.properties[a].default: Invalid value: "integer": failed rule: self > 1']
+    assert faults(raw) == ["s.properties[a].default: Invalid value: 1: failed rule: self > 1"]
 
 
 def test_a_large_object_ends_in_time() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from protocols.cel.text.source import SPENT, CelError
 from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import Evaluated, EvaluateRules, Outcome, RuleGroup, RuleText, Value, WorkerFault
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.causes import OMITTED, Cause, duplicate, forbidden, invalid, required
 from protocols.kinds.custom.rule.cel_type import cel_type_of
 from protocols.kinds.custom.rule.path import error_path
 from protocols.kinds.custom.schema.node import MISSING, Node, Rule
@@ -68,7 +68,7 @@ class _Walk:
         was = old if has_old and any(rule.uses_old for rule in wanted) else None
         rules = tuple((RuleText(rule.text, rule.optional_old), rule.message_expression) for rule in wanted)
         self.groups.append(RuleGroup(cel_type, value, was, has_old, rules))
-        place = _Place(path, node)
+        place = _Place(path, node, value)
         self.asked += [(rule, place) for rule in wanted]
 
 
@@ -82,10 +82,12 @@ def _causes(asked: list[tuple[Rule, "_Place"]], outcomes: Sequence[Outcome]) -> 
 
 
 class _Place:
-    def __init__(self, path: str, node: Node) -> None:
+    def __init__(self, path: str, node: Node, value: Any) -> None:
         self.path = path
         self.type = node.type
         self.raw = node.raw
+        self.value = OMITTED if node.type in ("object", "array") else value
+        """As shown in errors of rules that do not hold."""
 
 
 def _applies(rule: Rule, has_old: bool, same: Same) -> bool:
@@ -138,8 +140,8 @@ def _cause(rule: Rule, place: _Place, message: str) -> Cause:
     if rule.reason == "FieldValueRequired":
         return required(path, message)
     if rule.reason == "FieldValueDuplicate":
-        return duplicate(path, place.type)
-    return invalid(path, place.type, message)
+        return duplicate(path, place.value)
+    return invalid(path, place.value, message)
 
 
 def _message(rule: Rule, outcome: Outcome) -> str:
