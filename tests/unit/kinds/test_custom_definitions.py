@@ -67,6 +67,10 @@ def root(**parts: Any) -> dict[str, Any]:
     return {"version": {"subresources": {"status": {}}, "schema": {"openAPIV3Schema": {**SCHEMA, **parts}}}}
 
 
+def junctor(part: dict[str, Any]) -> dict[str, Any]:
+    return {"version": {"schema": {"openAPIV3Schema": {**SCHEMA, "anyOf": [part]}}}}
+
+
 def keyed(*keys: str) -> dict[str, Any]:
     fields = {"a": {"type": "string"}, "n": {"type": "string", "nullable": True}}
     items = {"type": "object", "required": ["a", "n"], "properties": fields}
@@ -116,7 +120,21 @@ def test_validate_wrong_type_below_a_union_is_a_bad_request(word: str) -> None:
             schema(type="object", allOf=[{"type": "object"}]),
             f"{SPEC}.allOf[0].type: Forbidden: must be empty to be structural",
         ),
-        (schema(type="object", anyOf=[{"properties": {"z": {}}}]), f"{SPEC}.properties[z]: Required value"),
+        (schema(type="object", allOf=[{"title": "t"}]), f"{SPEC}.allOf[0].title: Forbidden: must be empty to be"),
+        (schema(type="object", **{"not": {"nullable": True}}), f"{SPEC}.not.nullable: Forbidden: must be false to be"),
+        (
+            junctor({"properties": {"z": {}}}),
+            f"{ROOT}.properties[z]: Required value: because it is defined in {ROOT}.anyOf[0].properties[z]",
+        ),
+        (
+            junctor({"properties": {"spec": {"properties": {"z": {}}}}}),
+            f"{SPEC}.properties[z]: Required value: because it is defined in {ROOT}.anyOf[0].properties[spec]"
+            ".properties[z]",
+        ),
+        (
+            junctor({"properties": {"spec": {"items": {"minimum": 1}}}}),
+            f"{SPEC}.items: Required value: because it is defined in {ROOT}.anyOf[0].properties[spec].items",
+        ),
         ({"versions": []}, "status.storedVersions: Invalid value: []: must have at least one stored version"),
         ({"conversion": {}}, "spec.conversion.strategy: Required value"),
         ({"names": {"kind": ""}}, "spec.names.listKind: Required value"),
@@ -232,6 +250,13 @@ def test_what_upstream_lets_in() -> None:
     assert (
         faults(**schema(type="object", properties={"a": {"type": "string", "x-kubernetes-int-or-string": True}})) == []
     )
+    assert faults(**schema(type="object", anyOf=[{"properties": {"z": {}}}])) == [], "only the root's junctors count"
+    either = [{"type": "integer"}, {"type": "string"}]
+    assert faults(**schema(anyOf=either, **{"x-kubernetes-preserve-unknown-fields": True})) == []
+    assert faults(**schema(allOf=[{"anyOf": either, "enum": [1]}], **{"x-kubernetes-int-or-string": True})) == []
+    named = schema(type="object", properties={"a": TEXT})["version"]["schema"]["openAPIV3Schema"]["properties"]
+    own = {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"metadatum": named["spec"]}}}}
+    assert faults(version={**own, "selectableFields": [{"jsonPath": ".metadatum.a"}]}) == []
     assert faults(**root(description="x", required=["spec"], **{"x-kubernetes-preserve-unknown-fields": True})) == []
     assert faults(group="a.k8s.io", **{"conversion": {"strategy": "None", "webhook": {}}})[0].startswith(
         "metadata.annot"
@@ -282,6 +307,10 @@ def test_an_approval_that_was_missing_may_stay_so() -> None:
     new["metadata"]["annotations"] = {"api-approved.kubernetes.io": "ftp:x"}
     [cause] = DefinitionStrategy().validate_update(new, old)
     assert 'with either a URL or a reason starting with "unapproved", see https://' in cause.message
+    approved = {"api-approved.kubernetes.io": "https://example.com/1"}
+    old["metadata"]["annotations"], new["metadata"]["annotations"], new["spec"] = approved, {}, old["spec"]
+    [cause] = DefinitionStrategy().validate_update(new, old)
+    assert cause.message.startswith("Required value: protected groups must have approval annotation")
 
 
 def test_a_sound_definition_and_nulls_in_it() -> None:

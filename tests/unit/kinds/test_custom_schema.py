@@ -151,6 +151,10 @@ def test_unknown_fields_go_and_preserved_ones_stay() -> None:
         },
     }
     assert sorted(pruned(obj, ROOT)) == ["odd", "spec.steps[0].no", "spec.strange"]
+    open_ended = Node({"type": "object", "properties": {"spec": {"type": "object", "additionalProperties": True}}})
+    other = {"spec": {"a": 1, "b": {"c": 2}, "d": [{"e": 3}]}}
+    assert sorted(pruned(other, open_ended)) == ["spec.b.c", "spec.d[0].e"]
+    assert other == {"spec": {"a": 1, "b": {}, "d": [{}]}}
     assert obj["spec"]["free"] == {"any": {"thing": 1}, "a": "s"}  # type: ignore[index]  # a dict
     assert obj["spec"]["object"]["metadata"] == {"name": "n"}  # type: ignore[index]  # a dict
     assert "odd" not in obj

@@ -13,6 +13,7 @@ from protocols.kinds.custom.definitions.definition import CLEANUP
 from protocols.kinds.custom.definitions.rules import (
     FIXED_ONCE_SERVED,
     IMMUTABLE,
+    approval_causes,
     definition_causes,
     stored_causes,
 )
@@ -98,7 +99,7 @@ class DefinitionStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         if new.get("spec") == old.get("spec"):
-            return []
+            return approval_causes(new, old)
         established = condition(old, "Established") == "True"
         untidy = _tidied(new)
         return untidy or _new_causes(new, old) + changed_causes(

@@ -80,7 +80,7 @@ FIXED_ONCE_SERVED = ("spec.scope", "spec.names.kind", *IMMUTABLE)
 def definition_causes(obj: Object, old: Object | None = None) -> list[Cause]:
     """Check a definition; `old` is the stored one on an update, whose name and approval are not checked again."""
     causes = [] if old else _name_causes(obj)
-    return [*causes, *causes_of(RULES, "", obj), *version_causes(obj), *_approval_causes(obj, old)]
+    return [*causes, *causes_of(RULES, "", obj), *version_causes(obj), *approval_causes(obj, old)]
 
 
 def stored_causes(obj: Object) -> list[Cause]:
@@ -104,7 +104,7 @@ def _name_causes(obj: Object) -> list[Cause]:
     return [invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group')]
 
 
-def _approval_causes(obj: Object, old: Object | None) -> list[Cause]:
+def approval_causes(obj: Object, old: Object | None) -> list[Cause]:
     """Require the approval annotation in protected groups, unless the old object has the same fault."""
     if not is_protected(text(obj, "spec", "group")):
         return []

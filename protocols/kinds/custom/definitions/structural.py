@@ -118,7 +118,12 @@ ROOT, ITEM, FIELD = "at the root", "for specified array items", "for specified o
 GONE = ("$ref", "definitions", "dependencies", "patternProperties", "additionalItems", "id")
 """Keywords that OpenAPI v3 or upstream does not support."""
 INT_OR_TEXT = [{"type": "integer"}, {"type": "string"}]
-NESTED = ("additionalProperties", "default", "title", "description", "nullable", PRESERVE, EMBEDDED, INT_OR_STRING)
+NESTED = {
+    **dict.fromkeys(("additionalProperties", "default", LIST_TYPE, MAP_TYPE), "undefined"),
+    **dict.fromkeys(("title", "description", LIST_KEYS, VALIDATIONS), "empty"),
+    **dict.fromkeys(("nullable", PRESERVE, EMBEDDED, INT_OR_STRING), "false"),
+}
+"""What a schema in a logical junctor must not have, and how it is without."""
 MOST_DEEP = 64
 
 
@@ -127,7 +132,7 @@ def schema_faults(raw: Raw, path: str) -> list[Cause]:
     causes = sorted(_invariants(raw, path, ROOT, 0))
     if any(not _is_unknown_type(cause) for cause in causes):
         return causes
-    causes += sorted(_undeclared(raw, path))
+    causes += sorted(_undeclared(raw, raw, path, path))
     if not causes and _has_rules(raw):
         causes = _rule_faults(raw, path)
     if all(map(_is_unknown_type, causes)):
@@ -242,11 +247,11 @@ def _logic_faults(raw: Raw, path: str, depth: int) -> list[Cause]:
     causes = []
     for word in ("allOf", "anyOf", "oneOf"):
         for index, part in enumerate(raw.get(word) or ()):
-            where = f"{path}.{word}[{index}]"
-            if raw.get(INT_OR_STRING) and word == "anyOf" and raw[word] == INT_OR_TEXT:
+            if word == "anyOf" and raw[word] == INT_OR_TEXT:
                 continue
-            typed = bool(raw.get(INT_OR_STRING)) and word == "allOf" and part == {"anyOf": INT_OR_TEXT}
-            causes += [] if typed else _nested(part, where, depth + 1)
+            if word == "allOf" and index == 0 and part.get("anyOf") == INT_OR_TEXT:
+                part = {name: value for name, value in part.items() if name != "anyOf"}
+            causes += _nested(part, f"{path}.{word}[{index}]", depth + 1)
     if isinstance(raw.get("not"), dict):
         causes += _nested(raw["not"], f"{path}.not", depth + 1)
     return causes
@@ -259,12 +264,9 @@ def _nested(raw: Raw, path: str, depth: int) -> list[Cause]:
     causes = [forbidden(f"{path}.type", "must be empty to be structural")] if kind else []
     causes += [unsupported(f"{path}.type", kind, TYPES)] if kind and kind not in TYPES else []
     causes += _map_faults(raw, path)
-    for name in NESTED:
-        if raw.get(name) not in (None, "", False):
-            causes.append(forbidden(f"{path}.{name}", "must be undefined to be structural"))
-    for name in (LIST_TYPE, LIST_KEYS, MAP_TYPE, VALIDATIONS):
-        if raw.get(name):
-            causes.append(forbidden(f"{path}.{name}", "must be undefined to be structural"))
+    for name, state in NESTED.items():
+        if raw.get(name) not in (None, "", False, []):
+            causes.append(forbidden(f"{path}.{name}", f"must be {state} to be structural"))
     causes += _own_faults(raw, path) + _logic_faults(raw, path, depth)
     for name, part in (raw.get("properties") or {}).items():
         if name == "metadata":
@@ -289,27 +291,29 @@ def _metadata_faults(raw: Raw, path: str, level: str) -> list[Cause]:
     return causes
 
 
-def _undeclared(raw: Raw, path: str) -> list[Cause]:
-    causes = _complete(raw, raw, path)
-    for name, part in (raw.get("properties") or {}).items():
-        causes += _undeclared(part, f"{path}.properties[{name}]")
-    for word in ("items", "additionalProperties"):
-        if isinstance(raw.get(word), dict):
-            causes += _undeclared(raw[word], f"{path}.{word}")
+def _undeclared(logic: Raw, whole: Any, path: str, where: str) -> list[Cause]:
+    """Require that what the logical junctors of the root name is declared outside them; upstream sees no others.
+
+    `path` is that of `whole`, `where` that of `logic`, whose junctors restrict it.
+    """
+    causes = []
+    for word in ("allOf", "anyOf", "oneOf"):
+        for index, part in enumerate(logic.get(word) or ()):
+            causes += _undeclared_parts(part, whole, path, f"{where}.{word}[{index}]")
+    if isinstance(logic.get("not"), dict):
+        causes += _undeclared_parts(logic["not"], whole, path, f"{where}.not")
     return causes
 
 
-def _complete(logic: Raw, whole: Raw, path: str) -> list[Cause]:
-    """Require that each property named in a logical junctor is declared outside it."""
-    causes = []
-    parts = [part for word in ("allOf", "anyOf", "oneOf") for part in logic.get(word) or ()]
-    parts += [logic["not"]] if isinstance(logic.get("not"), dict) else []
-    for part in parts:
-        for name in part.get("properties") or ():
-            declared = (whole.get("properties") or {}).get(name)
-            if declared is None and not isinstance(whole.get("additionalProperties"), dict):
-                causes.append(required(f"{path}.properties[{name}]", "because it is defined in a logical junctor"))
-        causes += _complete(part, whole, path)
+def _undeclared_parts(part: Raw, whole: Any, path: str, where: str) -> list[Cause]:
+    if not isinstance(whole, dict):
+        return [required(path, f"because it is defined in {where}")]
+    causes = _undeclared(part, whole, path, where)
+    if isinstance(part.get("items"), dict):
+        causes += _undeclared_parts(part["items"], whole.get("items"), f"{path}.items", f"{where}.items")
+    for name, below in (part.get("properties") or {}).items():
+        at, declared = f"properties[{name}]", (whole.get("properties") or {}).get(name)
+        causes += _undeclared_parts(below, declared, f"{path}.{at}", f"{where}.{at}")
     return causes
 
 

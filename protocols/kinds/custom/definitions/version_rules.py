@@ -180,12 +180,12 @@ def _one_selectable(jsonpath: str, schema: Any, path: str, seen: set[str]) -> li
     if fault:
         return [invalid(path, jsonpath, f"is an invalid path: {fault}")]
     causes = []
-    if jsonpath.startswith(".metadata"):
+    name = canonical(jsonpath)
+    if f"{name}.".startswith(".metadata."):
         causes.append(invalid(path, jsonpath, "must not point to fields in metadata"))
     if text(schema_at(jsonpath, schema), "type") not in SELECTABLE_TYPES:
         detail = "must point to a field of type string, boolean or integer."
         causes.append(invalid(path, jsonpath, f"{detail} Enum string fields and strings with formats are allowed."))
-    name = canonical(jsonpath)
     if name in seen:
         causes.append(duplicate(path, jsonpath))
     seen.add(name)

@@ -3,6 +3,7 @@
 Messages equal upstream's.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ CURE = (
 )
 CONTRIBUTED = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
 NAMED = 4
+BREAK = re.compile(r"[\n\r]")
 NO_TYPE = "Internal error: internal error: failed to retrieve type information for x-kubernetes-validations"
 
 
@@ -115,9 +117,9 @@ def _rule_text(rule: Rule, raw: Raw, path: str) -> list[Cause]:
         causes.append(required(f"{path}.rule", "rule is not specified"))
     elif rule.message and not message:
         causes.append(invalid(f"{path}.message", rule.message, "must be non-empty if specified"))
-    elif "\n" in message:
+    elif BREAK.search(message):
         causes.append(invalid(f"{path}.message", rule.message, "must not contain line breaks"))
-    elif "\n" in text and not message:
+    elif BREAK.search(text) and not message:
         causes.append(required(f"{path}.message", "message must be specified if rule contains line breaks"))
     if rule.message_expression and not rule.message_expression.strip():
         causes.append(required(f"{path}.messageExpression", "messageExpression must be non-empty if specified"))
@@ -130,7 +132,7 @@ def _field_path(rule: Rule, raw: Raw, path: str) -> list[Cause]:
     value = rule.field_path
     if value and not value.strip():
         return [invalid(path, value, "must be non-empty if specified")]
-    if "\n" in value:
+    if BREAK.search(value):
         return [invalid(path, value, "must not contain line breaks")]
     return [invalid(path, value, "must be a valid path")] if path_fault(value, raw) else []
 

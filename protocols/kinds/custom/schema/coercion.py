@@ -84,6 +84,9 @@ def _left_out(value: dict[str, Any], name: str, part: Node) -> bool:
     return value.get(name, MISSING) is MISSING or (value[name] is None and not part.nullable)
 
 
+NOTHING = Node({})
+"""Schema of what `additionalProperties: true` allows: upstream retains values there, but no fields of objects."""
+NOTHING.items = NOTHING
 MAX_REPORTED = 100
 COMMON_FIELDS = ("apiVersion", "kind", "metadata")
 
@@ -123,7 +126,7 @@ def _object(obj: Object, node: Node, path: str, removed: list[str], whole: bool 
     for name, value in obj.items():
         if whole and name in COMMON_FIELDS:
             continue
-        child = node.child(name)
+        child = node.child(name) or (NOTHING if node.additional is True else None)
         if child is not None:
             _value(value, child, f"{path}.{name}", removed)
         elif not kept and not node.knows(name):
