@@ -63,7 +63,7 @@ def test_what_is_said_of_a_text(name: str, good: str, bad: str, fault: str) -> N
     for way in (f"format.{name}()", f"format.named('{name}').value()"):
         rule, message = f"!{way}.validate(self).hasValue()", f"{way}.validate(self).value().join('; ')"
         assert held(rule, good, message) == []
-        assert held(rule, bad, message) == [f'Invalid value: "string": {fault}']
+        assert held(rule, bad, message) == [f'Invalid value: "{bad}": {fault}']
 
 
 def test_several_faults_are_a_list() -> None:
