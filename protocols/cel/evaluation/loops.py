@@ -6,7 +6,7 @@ from typing import Any
 from protocols.cel.evaluation.closures import Closure, Code, FrameScope, Maker, register_loop
 from protocols.cel.evaluation.tree import Call, Const, Ident, ListLiteral, Loop, MapLiteral, Node
 from protocols.cel.functions.operators import MAPS
-from protocols.cel.functions.values import Frame, Spent, charge, key_of, no_overload, value_of
+from protocols.cel.functions.values import LISTS, Frame, Spent, charge, key_of, no_overload, value_of
 from protocols.cel.text.source import EvaluationError
 
 
@@ -49,11 +49,11 @@ def _binding(maker: Maker, node: Loop, scope: FrameScope) -> Code:
 def _items(value: Any, variables: int) -> Any:
     kind = type(value)
     if variables == 1:
-        if kind is list:
+        if kind in LISTS:
             return iter(value)
         if kind in MAPS:
             return map(value_of, value)
-    elif kind is list:
+    elif kind in LISTS:
         return enumerate(value)
     elif kind in MAPS:
         return _pairs(value)

@@ -9,6 +9,7 @@ from protocols.cel.evaluation.tree import Node
 from protocols.cel.functions import conversions, extensions, lists, strings
 from protocols.cel.functions.values import (
     EXCEEDED,
+    LISTS,
     Domains,
     Duration,
     Frame,
@@ -92,7 +93,7 @@ def plain(frame: Frame, value: Any) -> Any:
     if kind in (str, int, bool, float, type(None), bytes):
         return value
     charge(frame, 3)
-    if kind is list:
+    if kind in LISTS:
         return [plain(frame, item) for item in value]
     if kind is dict or kind is Domains:
         return {value_of(key): plain(frame, element) for key, element in value.items()}

@@ -8,6 +8,7 @@ from typing import Any
 from protocols.cel.functions.operators import ADD, NUMBERS, comparable, equal
 from protocols.cel.functions.registry import ANY, define
 from protocols.cel.functions.values import (
+    LISTS,
     NOTHING,
     Duration,
     Frame,
@@ -50,7 +51,7 @@ def _flatten(frame: Frame, values: list[Any], depth: int = 1) -> list[Any]:
 def _open(frame: Frame, values: list[Any], depth: int, made: list[Any]) -> None:
     charge(frame, len(values))
     for value in values:
-        if type(value) is list and depth > 0:
+        if type(value) in LISTS and depth > 0:
             _open(frame, value, depth - 1, made)
         else:
             made.append(value)

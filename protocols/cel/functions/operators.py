@@ -6,11 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from protocols.cel.functions.values import (
+    KEYS,
+    LISTS,
+    MIN_INT,
     NOTHING,
     Domains,
     Duration,
     Frame,
+    MapList,
     Optional,
+    SetList,
     Timestamp,
     Uint,
     charge,
@@ -52,6 +57,8 @@ def _quotient(one: int, other: int) -> int:
 def _remainder(one: int, other: int) -> int:
     if other == 0:
         raise EvaluationError("modulus by zero")
+    if one == MIN_INT and other == -1:
+        raise EvaluationError("integer overflow")
     rest = abs(one) % abs(other)
     return -rest if one < 0 else rest
 
@@ -65,13 +72,38 @@ def _divided(one: float, other: float) -> float:
         return math.copysign(math.inf, one) * math.copysign(1.0, other)
 
 
+def _united(one: SetList, other: list[Any]) -> SetList:
+    held = set(map(_identity, one))
+    return SetList([*one, *{_identity(item): item for item in other if _identity(item) not in held}.values()])
+
+
+def _merged(one: MapList, other: list[Any]) -> MapList:
+    return MapList({**_by_key(one, one.keys), **_by_key(other, one.keys)}.values(), one.keys)
+
+
+def _by_key(items: list[Any], keys: tuple[str, ...]) -> dict[Any, Any]:
+    """Raises EvaluationError for an item that is no object."""
+    if not all(type(item) is dict for item in items):
+        raise no_overload()
+    return {tuple([_identity(item.get(key)) for key in keys]): item for item in items}
+
+
+def _identity(value: Any) -> Any:
+    """Return what a scalar is in a set; lists and maps are each their own."""
+    if type(value) is bool:
+        return KEYS[value]
+    return ("", id(value)) if type(value) in (*LISTS, *MAPS) else value
+
+
 ADD: dict[Pair, Callable[[Any, Any], Any]] = {
     (int, int): _ints(operator.add),
     (Uint, Uint): _uints(operator.add),
     (float, float): operator.add,
     (str, str): operator.add,
     (bytes, bytes): operator.add,
-    (list, list): operator.add,
+    **{(list, kind): operator.add for kind in LISTS},
+    **{(SetList, kind): _united for kind in LISTS},
+    **{(MapList, kind): _merged for kind in LISTS},
     (Timestamp, Duration): lambda one, other: timestamp_of(one.nanos + other.nanos),
     (Duration, Timestamp): lambda one, other: timestamp_of(one.nanos + other.nanos),
     (Duration, Duration): lambda one, other: duration_of(one.nanos + other.nanos),
@@ -147,25 +179,31 @@ def equal(frame: Frame, one: Any, other: Any) -> bool:
             if (more := tenth(min(len(one), len(other)))) > 1:
                 charge(frame, more - 1)
             return bool(one == other)
-        if first is list:
-            return _equal_lists(frame, one, other)
         if first is Optional:
             if not (one.has_value and other.has_value):
                 return one.has_value is other.has_value
             charge(frame, 1)
             return equal(frame, one.value, other.value)
-        if first not in MAPS:
+        if first not in MAPS and first not in LISTS:
             return bool(one == other)
     if first in NUMBERS and second in NUMBERS:
         return bool(operator.eq(*alike(one, other)))
     if first in MAPS and second in MAPS:
         return _equal_maps(frame, one, other)
-    return False
+    return first in LISTS and second in LISTS and _equal_lists(frame, one, other)
 
 
 def _equal_lists(frame: Frame, one: list[Any], other: list[Any]) -> bool:
     if len(one) != len(other):
         return False
+    if type(one) is MapList:
+        charge(frame, PART * len(one))
+        return _equal_maps(frame, _by_key(one, one.keys), _by_key(other, one.keys))
+    if type(one) is SetList:
+        charge(frame, PART * len(one))
+        held = set(map(_identity, one))
+        if all(_identity(item) in held for item in other):
+            return True
     for first, second in zip(one, other, strict=True):
         charge(frame, PART)
         if not equal(frame, first, second):
@@ -187,7 +225,7 @@ def _equal_maps(frame: Frame, one: dict[Any, Any], other: dict[Any, Any]) -> boo
 def contains(frame: Frame, value: Any, group: Any) -> bool:
     """Evaluate `value in group`: a list costs its length, a map one unit."""
     kind = type(group)
-    if kind is list:
+    if kind in LISTS:
         charge(frame, len(group))
         return any(equal(frame, value, member) for member in group)
     if kind in MAPS:
@@ -209,7 +247,7 @@ def looked_up(operand: Any, key: Any) -> Any:
     kind = type(operand)
     if kind is dict:
         return operand.get(key if type(key) is str else key_of(key), MISSING)
-    if kind is list:
+    if kind in LISTS:
         index = _index(key)
         return operand[index] if 0 <= index < len(operand) else MISSING
     if kind is Domains:
@@ -238,7 +276,7 @@ def part(operand: Any, key: Any) -> Any:
 
 
 def _missing(operand: Any, key: Any) -> EvaluationError:
-    if type(operand) is list:
+    if type(operand) in LISTS:
         return EvaluationError(f"index out of bounds: {_index(key)}")
     return EvaluationError(f"no such key: {written(key)}")
 

@@ -7,7 +7,7 @@ A body raises EvaluationError or ValueError for arguments that it cannot take.
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from protocols.cel.functions.values import Domains
+from protocols.cel.functions.values import LISTS, Domains
 
 Body = Callable[..., Any]
 Price = int | Callable[..., int]
@@ -47,4 +47,6 @@ def find(overloads: dict[tuple[type, ...], Overload], types: tuple[type, ...]) -
 
 
 def _fits(wanted: type, given: type) -> bool:
-    return wanted is ANY or wanted is given or (wanted is dict and given is Domains)
+    return (
+        wanted is ANY or wanted is given or (given is Domains if wanted is dict else wanted is list and given in LISTS)
+    )

@@ -9,6 +9,7 @@ from protocols.cel.functions.operators import MAPS
 from protocols.cel.functions.patterns import UNITS, matcher_of, pattern_cost
 from protocols.cel.functions.registry import define
 from protocols.cel.functions.values import (
+    LISTS,
     Duration,
     Frame,
     Timestamp,
@@ -220,7 +221,7 @@ def _as_text(frame: Frame, value: Any, precision: int = -1, depth: int = 0) -> s
     charge(frame, 2)
     if depth > 64:
         raise EvaluationError("error during formatting: too deeply nested")
-    if kind is list:
+    if kind in LISTS:
         return "[" + ", ".join([_as_text(frame, item, -1, depth + 1) for item in value]) + "]"
     if kind in MAPS:
         parts = sorted(

@@ -4,6 +4,7 @@ int, float, str, bytes, bool, None, list and dict stand for themselves. Python t
 keys true and false of a map are objects of their own.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -78,6 +79,23 @@ class Domains(dict[str, Any]):
     __slots__ = ()
 
 
+class SetList(list[Any]):
+    """A list of `x-kubernetes-list-type: set`: it equals lists of other order, and `+` unites."""
+
+    __slots__ = ()
+
+
+class MapList(list[Any]):
+    """A list of `x-kubernetes-list-type: map`: it equals lists of other order, and `+` replaces by key."""
+
+    __slots__ = ("keys",)
+
+    def __init__(self, items: Iterable[Any], keys: tuple[str, ...]) -> None:
+        super().__init__(items)
+        self.keys = keys
+
+
+LISTS = (list, SetList, MapList)
 NAMES: dict[type, str] = {
     int: "int",
     Uint: "uint",
@@ -85,7 +103,7 @@ NAMES: dict[type, str] = {
     bool: "bool",
     str: "string",
     bytes: "bytes",
-    list: "list",
+    **dict.fromkeys(LISTS, "list"),
     dict: "map",
     Domains: "map",
     type(None): "null_type",

@@ -13,7 +13,7 @@ import msgspec
 
 from protocols.cel.costs.sizes import ONE, Declared, Size
 from protocols.cel.functions.conversions import read_timestamp
-from protocols.cel.functions.values import Duration, Timestamp
+from protocols.cel.functions.values import Duration, MapList, SetList, Timestamp
 from protocols.cel.text.source import EvaluationError
 from protocols.kube.formats import duration_nanos
 
@@ -36,6 +36,8 @@ class CelType(msgspec.Struct, frozen=True):
     item: "CelType | None" = None
     fields: Mapping[str, tuple[str, "CelType"]] = msgspec.field(default_factory=dict)
     """Fields of an object by name: the escaped CEL name and the type."""
+    keys: tuple[str, ...] | None = None
+    """Escaped fields that identify the items of a list; of a set none; None for lists whose order matters."""
 
 
 def size_of(cel_type: CelType, cap: int = LIMIT) -> Size:
@@ -75,19 +77,25 @@ def converted(value: Any, cel_type: CelType) -> Any:
     if cel_type.form in _TEXTS:
         return _read(value, cel_type.form)
     if cel_type.form == "object":
-        return {
+        return {  # a field that is null is absent, as upstream
             escaped_name: converted(value[name], part_type)
             for name, (escaped_name, part_type) in cel_type.fields.items()
-            if name in value
+            if value.get(name) is not None
         }
     if cel_type.item is not None:
         item = cel_type.item
         if cel_type.form == "list":
-            return [converted(part, item) for part in value]
+            return _list([converted(part, item) for part in value], cel_type.keys)
         return {name: converted(part_type, item) for name, part_type in value.items()}
     if cel_type.form == "double":
         return _double(value)
     return int(value) if type(value) is int or value.is_integer() else value
+
+
+def _list(items: list[Any], keys: tuple[str, ...] | None) -> list[Any]:
+    if keys is None:
+        return items
+    return MapList(items, keys) if keys else SetList(items)
 
 
 def _double(value: int | float) -> float:

@@ -324,6 +324,7 @@ def test_semantics_are_upstreams(expression: str) -> None:
         ("9223372036854775807 * 2", "integer overflow"),
         ("1u - 2u", "unsigned integer overflow"),
         ("-(-9223372036854775807 - 1)", "integer overflow"),
+        ("(-9223372036854775807 - 1) % -1", "integer overflow"),
         ("1 % 0", "modulus by zero"),
         ("int(1e300)", "integer overflow"),
         ("int(-9223372036854775808.0)", "integer overflow"),

@@ -133,7 +133,7 @@ def test_rule_of_a_custom_resource_indexes_a_list_of_objects() -> None:
         return [cause.message for cause in rule_causes(whole, node)]
 
     assert causes("2021-01-01T00:00:00.000001Z") == []
-    assert causes("2023-01-01T00:00:00Z") == [f'Invalid value: failed rule: {rule}']
+    assert causes("2023-01-01T00:00:00Z") == [f"Invalid value: failed rule: {rule}"]
 
 
 def test_maps_that_grow_or_nest_are_too_dear() -> None:

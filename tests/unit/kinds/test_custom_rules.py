@@ -37,6 +37,12 @@ FIELDS: dict[str, Any] = {
     "tags": {"type": "array", "items": {"type": "string", "maxLength": 10}, "maxItems": 5},
     "sizes": {"type": "array", "items": {"type": "integer"}, "maxItems": 5},
     "labels": {"type": "object", "additionalProperties": {"type": "string", "maxLength": 9}, "maxProperties": 5},
+    "set": {
+        "type": "array",
+        "items": {"type": "string", "maxLength": 10},
+        "maxItems": 5,
+        "x-kubernetes-list-type": "set",
+    },
     "ports": {"type": "array", "maxItems": 16, **MAP, "items": PORT},
     "grid": {"type": "array", "maxItems": 3, "items": {"type": "array", "maxItems": 3, "items": {"type": "integer"}}},
     "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
@@ -124,6 +130,14 @@ def told(raw: dict[str, Any], spec: Any, old: Any = None) -> list[str]:
          {"namespace": "a1-23"}, {"namespace": "a1-2"}),
         ("'abc'.matches(self.__namespace__)", {"namespace": "^a.c$"}, {"namespace": "^b"}),
         ("self.labels.all(k, v, k == v)", {"labels": {"a": "a"}}, {"labels": {"a": "b"}}),
+        ("self.set == ['b', 'a'] && self.set + ['c', 'a'] == self.tags && [self.set] == [self.tags.slice(0, 2)]",
+         {"set": ["a", "b"], "tags": ["a", "b", "c"]}, {"set": ["a", "c"], "tags": ["a", "b", "c"]}),
+        ("self.set.size() == 2 && 'a' in self.set && self.set.all(t, t != '') && self.set.join() == 'ba'",
+         {"set": ["b", "a"]}, {"set": ["a", "b"]}),
+        ("self.ports + self.ports.filter(p, p.number > 1) == self.ports && (self.ports + self.ports).size() == 2",
+         {"ports": [{"name": "a", "number": 1}, {"name": "b", "number": 2}]}, {"ports": []}),
+        ("!has(self.maybe) && !has(self.object.spec)",
+         {"maybe": None, "object": {"kind": "A", "apiVersion": "v1"}}, {"maybe": ""}),
     ],
 )  # fmt: skip
 def test_rules_hold_or_not(rule: str, good: dict[str, Any], bad: dict[str, Any]) -> None:
@@ -187,6 +201,12 @@ def test_transition_rules_compare_with_what_was() -> None:
     assert told(raw, {"namespace": "b"}, {"namespace": "a"}) == [
         'spec.namespace: Invalid value: "b": failed rule: self == oldSelf'
     ]
+    for at, order in (("set", ["b", "a"]), ("tags", ["b", "a"])):
+        swapped = told(schema("self == oldSelf", at=at), {at: order}, {at: ["a", "b"]})
+        assert bool(swapped) == (at == "tags"), "sets have no order"
+    keyed, ports = schema("self == oldSelf", at="ports"), [{"name": "a", "number": 1}, {"name": "b", "number": 5}]
+    assert told(keyed, {"ports": ports[::-1]}, {"ports": ports}) == []
+    assert told(keyed, {"ports": [ports[0], {"name": "b", "number": 6}]}, {"ports": ports}) != []
     grow = schema("self.number >= oldSelf.number", at="ports/items")
     old = {"ports": [{"name": "a", "number": 1}, {"name": "b", "number": 5}]}
     assert told(grow, {"ports": [{"name": "b", "number": 5}, {"name": "c", "number": 0}]}, old) == []

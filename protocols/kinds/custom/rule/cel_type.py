@@ -43,7 +43,7 @@ def cel_type_of(node: Node, root: bool) -> CelType | None:
         return CelType(TEXTS.get(_text(node, "format"), "string"), _number(node, "maxLength"))
     if node.type == "array" and node.items is not None:
         item = cel_type_of(node.items, node.items.embedded)
-        return None if item is None else CelType("list", _number(node, "maxItems"), item)
+        return None if item is None else CelType("list", _number(node, "maxItems"), item, keys=_keys(node))
     return _object(node) if node.type == "object" else None
 
 
@@ -52,6 +52,12 @@ def _object(node: Node) -> CelType | None:
         item = cel_type_of(node.additional, node.additional.embedded)
         return None if item is None else CelType("map", _number(node, "maxProperties"), item)
     return CelType("object", fields=_fields(node))
+
+
+def _keys(node: Node) -> tuple[str, ...] | None:
+    if node.list_type == "set":
+        return ()
+    return tuple([escaped(key) or key for key in node.keys]) if node.list_type == "map" else None
 
 
 def _fields(node: Node) -> dict[str, tuple[str, CelType]]:
