@@ -16,7 +16,8 @@ from protocols.kube.formats import fits
 from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 
-RANGES = {"int32": 2**31, "int64": 2**63}
+LARGEST_INTEGER, LARGEST_WHOLE = 2**63, 2**53 - 1
+"""Beyond them, upstream reads an integer as a float, and takes a float for no integer. Formats bound no numbers."""
 
 
 def _type_of(value: Any) -> str:
@@ -24,9 +25,9 @@ def _type_of(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return "boolean"
-    if isinstance(value, int):
+    if isinstance(value, int) and -LARGEST_INTEGER <= value < LARGEST_INTEGER:
         return "integer"
-    if isinstance(value, float):
+    if isinstance(value, int | float):
         return "number"
     return "string" if isinstance(value, str) else "array" if isinstance(value, list) else "object"
 
@@ -35,7 +36,7 @@ def _has_type(value: Any, wanted: str) -> bool:
     if wanted == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     if wanted == "integer" and isinstance(value, float):
-        return value.is_integer()
+        return value.is_integer() and abs(value) <= LARGEST_WHOLE
     return _type_of(value) == wanted
 
 
@@ -83,9 +84,6 @@ def _size_causes(size: int, raw: dict[str, Any], path: str, what: str, value: An
 def _number_causes(value: float, raw: dict[str, Any], path: str) -> list[Cause]:
     causes = []
     most, least, step = raw.get("maximum"), raw.get("minimum"), raw.get("multipleOf")
-    bound = RANGES.get(raw.get("format") or "")
-    if bound and not -bound <= value < bound:
-        causes.append(invalid(path, value, f"{path} in body must be of type {raw['format']}: {_json(value)}"))
     if most is not None and (value > most or (raw.get("exclusiveMaximum") and value == most)):
         words = "less than" if raw.get("exclusiveMaximum") else "less than or equal to"
         causes.append(invalid(path, value, f"{path} in body should be {words} {_number(most)}"))
@@ -150,12 +148,11 @@ def _value(value: Any, node: Node, path: str, old: Any) -> list[Cause]:
     if old is not MISSING and same_json(old, value):
         return []
     spend(VALUE_UNITS)
-    if value is None and node.nullable:
-        return []
-    wrong = _type_cause(value, node, path)
-    if wrong is not None:
-        return [wrong]
-    causes = _limit_causes(value, node, path)
+    wrong = None if value is None and node.nullable else _type_cause(value, node, path)
+    causes = [wrong] if wrong is not None else []
+    causes += _limit_causes(value, node, path)
+    if value is None:
+        return causes
     if isinstance(value, dict):
         causes += _object_causes(value, node, path, old)
     elif isinstance(value, list):
@@ -225,22 +222,50 @@ def _names(part: Any, node: Node) -> Any:
 
 
 def _combined(value: Any, node: Node, path: str) -> list[Cause]:
-    causes = [cause for branch in node.all_of for cause in _value(value, branch, path, MISSING)]
-    if node.all_of and causes:
-        causes.append(invalid(NOWHERE, "", f'"{path}" must validate all the schemas (allOf)'))
-    if node.any_of and not any(_holds(value, branch, path) for branch in node.any_of):
-        causes.append(invalid(NOWHERE, "", f'"{path}" must validate at least one schema (anyOf)'))
-    if node.one_of:
-        count = sum(_holds(value, branch, path) for branch in node.one_of)
-        if count != 1:
-            alternatives = f"Found {count} valid alternatives" if count else "Found none valid"
-            causes.append(
-                invalid(NOWHERE, "", f'"{path}" must validate one and only one schema (oneOf). {alternatives}')
-            )
-    if node.no is not None and _holds(value, node.no, path):
-        causes.append(invalid(NOWHERE, "", f'"{path}" must not validate the schema (not)'))
+    all_of, any_of = _faults(value, node.all_of, path), _faults(value, node.any_of, path, one=True)
+    one_of = _faults(value, node.one_of, path)
+    causes = [cause for faults in all_of for cause in faults]
+    if causes:
+        none = ". None validated" if all(all_of) else ""
+        causes.append(_junctor(path, f"must validate all the schemas (allOf){none}"))
+    if any_of and all(any_of):
+        causes.append(_junctor(path, "must validate at least one schema (anyOf)"))
+        causes += _nearest(value, node.any_of, any_of)
+    if one_of and (count := one_of.count([])) != 1:
+        alternatives = f"Found {count} valid alternatives" if count else "Found none valid"
+        causes.append(_junctor(path, f"must validate one and only one schema (oneOf). {alternatives}"))
+        causes += [] if count else _nearest(value, node.one_of, one_of)
+    if node.no is not None and not _value(value, node.no, path, MISSING):
+        causes.append(_junctor(path, "must not validate the schema (not)"))
     return causes
 
 
-def _holds(value: Any, node: Node, path: str) -> bool:
-    return not _value(value, node, path, MISSING)
+def _junctor(path: str, fault: str) -> Cause:
+    return invalid(NOWHERE, "", f'"{path}" {fault}')
+
+
+def _faults(value: Any, branches: list[Node], path: str, *, one: bool = False) -> list[list[Cause]]:
+    """Return the faults of each branch; with `one` up to the first that has none."""
+    faults: list[list[Cause]] = []
+    for branch in branches:
+        faults.append(_value(value, branch, path, MISSING)[:MAX_CAUSES])
+        if one and not faults[-1]:
+            break
+    return faults
+
+
+def _nearest(value: Any, branches: list[Node], faults: list[list[Cause]]) -> list[Cause]:
+    """Return the faults of the first branch that is about the most parts of the value, as upstream."""
+    covered = [_covered(value, branch) for branch in branches]
+    return faults[covered.index(max(covered))]
+
+
+def _covered(value: Any, node: Node) -> int:
+    """Return the number of parts of a value that a schema is about."""
+    spend(VALUE_UNITS)
+    if isinstance(value, dict):
+        parts = [(part, node.child(name)) for name, part in value.items()]
+        return 1 + sum(_covered(part, child) for part, child in parts if child is not None)
+    if isinstance(value, list) and node.items is not None:
+        return 1 + sum(_covered(part, node.items) for part in value)
+    return 1
