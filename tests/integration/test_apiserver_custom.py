@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from protocols.bus import BusError
+from tests.support.api_judge import Client
 from tests.support.apiserver_plane import Plane, running_plane
 from tests.support.engine import OURS, engines
 from tests.support.waiting import until_async
@@ -135,6 +136,26 @@ def test_unknown_fields_and_wrong_values_are_reported(plane: Plane) -> None:
     strategic = plane.kubectl("patch", "crx", "odd", "--type=strategic", "-p", "{}", check=False)
     assert "strategic" in strategic
     plane.kubectl("delete", "crx", "odd")
+
+
+@one_store
+def test_scale_of_an_object_without_replicas_is_an_error(plane: Plane) -> None:
+    spec = {"type": "object", "properties": {"size": {"type": "integer"}}}
+    scale = {"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"}
+    version = {"name": "v1", "served": True, "storage": True, "subresources": {"scale": scale}}
+    version["schema"] = {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(definition("sizes", "Size", version)))
+    plane.kubectl("wait", "--for=condition=Established", "crd/sizes.example.com", "--timeout=60s")
+    made = {"apiVersion": "example.com/v1", "kind": "Size", "metadata": {"name": "s"}, "spec": {}}
+    plane.kubectl("apply", "-f", "-", stdin=json.dumps(made))
+    missing = plane.kubectl("get", "--raw", f"{url('sizes')}/s/scale", check=False)
+    assert 'Internal error occurred: the spec replicas field ".spec.size" does not exist' in missing
+    client = Client(plane.port, plane.tls())
+    same = client.ask("PATCH", f"{url('sizes')}/s/scale", b"{}", MERGE)
+    assert (same.status, same.json["message"]) == (400, 'the spec replicas field ".spec.size" cannot be empty')
+    scaled = client.ask("PATCH", f"{url('sizes')}/s/scale", b'{"spec":{"replicas":2}}', MERGE)
+    assert (scaled.status, scaled.json["spec"]) == (200, {"replicas": 2})
+    client.close()
 
 
 @one_store

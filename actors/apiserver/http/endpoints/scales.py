@@ -36,6 +36,12 @@ def scale_of(target: Target, obj: Object) -> Object:
     return scale
 
 
+def missing_replicas(target: Target, obj: Object) -> str:
+    """Return the path of the replicas if a custom object has none; workloads have a default."""
+    path = target.resource.scale["specReplicasPath"] if target.resource.custom is not None else ""
+    return path if path and value_at(obj, path) is None else ""
+
+
 def with_scale_owners(target: Target, scale: Object, obj: Object) -> Object:
     """Return a Scale with the managedFields that concern the replicas of its object."""
     replicas = _fields(_steps(target))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from actors.apiserver.api.encoding.decode import decode_json, media_type
 from actors.apiserver.api.encoding.render import render_object
-from actors.apiserver.api.errors import BadRequest, invalid_object
+from actors.apiserver.api.errors import BadRequest, InternalError, invalid_object
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import view
@@ -13,6 +13,7 @@ from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints.scales import (
     KIND,
     VERSION,
+    missing_replicas,
     owners_of_scaled,
     scale_of,
     with_replicas,
@@ -59,8 +60,11 @@ class Scaling:
         self._writing = writing
 
     async def get(self, request: Request) -> Reply:
-        stored = await self._reader.get(request.target, None)
-        return _scale_reply(request, view(request.target.resource, stored).obj)
+        target = request.target
+        obj = view(target.resource, await self._reader.get(target, None)).obj
+        if path := missing_replicas(target, obj):
+            raise InternalError(f'the spec replicas field "{path}" does not exist')
+        return _scale_reply(request, obj)
 
     async def update(self, request: Request) -> Reply:
         body = await read_object(request.http, KIND)
@@ -93,6 +97,9 @@ class Scaling:
             scale = scale_of(target, old)
             wanted = change(scale)
             check_kind(wanted, KIND, VERSION)
+            path = missing_replicas(target, old) if patching else ""
+            if path and at(wanted, "spec", "replicas") is None:
+                raise BadRequest(f'the spec replicas field "{path}" cannot be empty')
             review.body(wanted, body_kind(target.resource, target.subresource))
             new = {**scale, "spec": wanted.get("spec") or {}}
             entries = owners(new, with_scale_owners(target, scale, old), None)
