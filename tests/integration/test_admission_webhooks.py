@@ -362,9 +362,11 @@ EVERY = [{"name": "every", "expression": "true"}]
 
 def definition(storage: str = "v1") -> Object:
     text = {"type": "string"}
-    data = {"type": "object", "properties": {"a": text, "b": text}}
-    schema = {"openAPIV3Schema": {"type": "object", "properties": {"data": data}}}
-    versions = [{"name": name, "served": True, "storage": name == storage, "schema": schema} for name in ("v1", "v2")]
+    versions = []
+    for name, fields in (("v1", {"a": text, "b": text}), ("v2", {"a": text, "b": text, "c": text})):
+        schema = {"type": "object", "properties": {"data": {"type": "object", "properties": fields}}}
+        version = {"name": name, "served": True, "storage": name == storage, "schema": {"openAPIV3Schema": schema}}
+        versions.append(version)
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     spec = {"group": "hooked.example.com", "scope": "Namespaced", "names": names, "versions": versions}
     return {"metadata": {"name": "widgets.hooked.example.com"}, "spec": spec}
@@ -415,8 +417,11 @@ def test_webhook_mutates_custom_resources_and_its_unknown_fields_are_pruned(scen
         other = f"{CRDS}/widgets.hooked.example.com"
         stored = [{"op": "replace", "path": f"/spec/versions/{at}/storage", "value": at == 1} for at in range(2)]
         assert scene.ask("PATCH", other, stored, "application/json-patch+json").status == 200
-        changed = scene.ask("PATCH", f"{widgets.replace('/v1/', '/v2/')}/d1", {"data": {"a": "2"}}, MERGE)
-        assert changed.json["data"] == {"a": "2", "b": "hooked.example.com/v1"}, "asked in the version of its rule"
+        second = f"{widgets.replace('/v1/', '/v2/')}/d1"
+        ask = partial(scene.ask, "PATCH", second, {"data": {"a": "2", "b": None, "c": "3"}}, MERGE)
+        changed = scene.until(ask, lambda answer: "c" in answer.json["data"])
+        seen = {"a": "2", "b": "hooked.example.com/v1", "c": "3"}
+        assert changed.json["data"] == seen, "asked in the version of its rule, which has no c"
         assert changed.json["apiVersion"] == "hooked.example.com/v2"
     spoil = partial(
         scene.configured, MUTATING, "d", lambda _: patch({"op": "replace", "path": "/metadata", "value": 1})

@@ -233,7 +233,7 @@ async def test_two_versions_show_the_same_objects(plane: Plane) -> None:
     async with plane.client() as session:
         assert (await session.post(CRDS, json=definition("pairs", "Pair", old, new))).status == 201
         await established(session, "pairs.example.com")
-        body = {"apiVersion": "example.com/v1", "kind": "Pair", "metadata": {"name": "p"}, "spec": {}}
+        body = {"apiVersion": "example.com/v1", "kind": "Pair", "metadata": {"name": "p"}, "spec": {"size": 1}}
         async with session.post(url("pairs"), json=body) as made:
             assert (made.status, made.headers["Warning"]) == (
                 201,
@@ -246,7 +246,11 @@ async def test_two_versions_show_the_same_objects(plane: Plane) -> None:
                 assert watch.headers["Warning"] == made.headers["Warning"]
         async with session.get(f"{url('pairs', 'v2')}/p") as shown:
             found = await shown.json()
-        assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 7})
+        assert (found["apiVersion"], found["spec"]) == ("example.com/v2", {"size": 1})
+        async with session.post(url("pairs"), json={**body, "metadata": {"name": "q"}, "spec": {}}) as made:
+            assert made.status == 201
+        async with session.get(f"{url('pairs', 'v2')}/q") as shown:
+            assert (await shown.json())["spec"] == {}, "the defaults are those of the stored version"
         # v2 becomes what is stored: a write that changes nothing moves the object
         versions = [{**old, "storage": False}, {**new, "storage": True}]
         patch = json.dumps({"spec": {"versions": versions}})

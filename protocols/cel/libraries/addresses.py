@@ -155,5 +155,6 @@ FUNCTIONS = (
 
 
 def _link_local_multicast(address: Address) -> bool:
-    low = ipaddress.ip_network("224.0.0.0/24" if address.version == 4 else "ff02::/16")
-    return address in low
+    if address.version == 4:
+        return address in ipaddress.ip_network("224.0.0.0/24")
+    return address.packed[0] == 0xFF and address.packed[1] & 0xF == 2  # whatever its flags, as Go

@@ -460,8 +460,9 @@ def test_a_deprecated_version_warns_of_a_newer_one() -> None:
     assert {version: warning for version, warning in told.items() if warning} == wanted
 
 
-def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None:
-    sized = {"type": "object", "properties": {"size": {"type": "integer", "default": 3}}}
+def test_a_version_shows_what_is_stored_with_its_own_name_and_fields() -> None:
+    colors = {"new": TEXT, "color": {**TEXT, "default": "red"}}
+    sized = {"type": "object", "properties": {"size": {"type": "integer"}, **colors}}
     versions = [
         {
             "name": "v1",
@@ -470,7 +471,7 @@ def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None
             "schema": {
                 "openAPIV3Schema": {
                     "type": "object",
-                    "properties": {"size": {"type": "integer"}, "old": {"type": "string"}},
+                    "properties": {"size": {"type": "integer", "default": 3}, "old": {"type": "string"}},
                 }
             },
         },
@@ -482,10 +483,14 @@ def test_a_version_shows_what_is_stored_with_its_own_name_and_defaults() -> None
     )
     assert view(first, stored) is stored
     shown = view(second, stored).obj
-    assert (shown["apiVersion"], shown["size"], "old" in shown) == ("example.com/v2", 3, False)
+    assert {**shown, "metadata": {}} == {"kind": "AS", "apiVersion": "example.com/v2", "metadata": {}, "size": 3}, (
+        "the defaults are those of the stored version"
+    )
     assert shown["metadata"]["resourceVersion"] == "7"
     assert view(second, stored) is view(second, stored)
-    assert second.converter.to_stored(shown)["apiVersion"] == "example.com/v1"
+    written = {key: value for key, value in shown.items() if key != "size"} | {"new": "x"}
+    kept = second.converter.to_stored(written)
+    assert (kept["apiVersion"], kept["size"], "new" in kept) == ("example.com/v1", 3, False), "v1 is what is stored"
     assert not second.converter.is_outdated(stored.raw)
     assert first.shape is not None
 

@@ -83,7 +83,7 @@ def test_a_null_counts_as_left_out_where_none_may_stand() -> None:
 def test_stored_object_is_shown_with_the_defaults_that_fit() -> None:
     item = {"type": "object", "properties": {"a": {**TEXT, "default": "x" * (MOST_SHOWN // 4)}}}
     large = kind(properties={"spec": {"type": "array", "items": item}})
-    shown = CustomConverter(large).to_version({**made(), "spec": [{} for _ in range(10)]})
+    shown = CustomConverter(large, {"v1": large}).to_version({**made(), "spec": [{} for _ in range(10)]})
     assert [len(each) for each in shown["spec"]] == [1] * 3 + [0] * 7
     with pytest.raises(DefaultsTooLarge):
         CustomStrategy(large).default({**made(), "spec": [{} for _ in range(100)]})

@@ -278,7 +278,10 @@ def _patched(obj: Object, patch: list[Any]) -> Object:
 
 
 def _converted(obj: Object | None, row: Served, to: Served) -> Object | None:
-    return obj and to.converter.to_version(row.converter.to_stored(fresh_copy(obj)))
+    """Return the object in another version. One of a custom resource retains fields that this version does not have."""
+    if obj is None or row.custom is not None:
+        return obj and {**fresh_copy(obj), "apiVersion": to.api_version}
+    return to.converter.to_version(row.converter.to_stored(fresh_copy(obj)))
 
 
 def _reinvoked(step: PolicyHook | WebhookHook) -> bool:
