@@ -149,6 +149,7 @@ ip.isCanonical("127.0.0.1")
 ip("0.0.0.0").isUnspecified()
 ip("127.0.0.1").isLoopback()
 ip("224.0.0.1").isLinkLocalMulticast()
+ip("ff12::1").isLinkLocalMulticast()
 ip("169.254.169.254").isLinkLocalUnicast()
 ip("192.168.0.1").isGlobalUnicast()
 string(ip("::1")) == "::1"

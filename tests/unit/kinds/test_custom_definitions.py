@@ -429,6 +429,17 @@ def test_names_of_what_is_built_in_are_taken() -> None:
     assert status["conditions"][0]["reason"] == "ListKindConflict"
 
 
+def test_condition_of_approval_follows_the_annotation() -> None:
+    obj, name = definition(group="a.k8s.io"), "api-approved.kubernetes.io"
+    for value, reason in (("unapproved", "UnapprovedAnnotation"), ("https://example.com/1", "ApprovedAnnotation")):
+        obj["metadata"]["annotations"] = {name: value}
+        one = ObservedDefinition(obj, 1)
+        assert not one.settled
+        obj["status"] = new_status(one, [one], {})
+        assert obj["status"]["conditions"][2]["reason"] == reason
+    assert new_status(ObservedDefinition(obj, 1), [], {}) is None
+
+
 def established(**changes: Any) -> Any:
     obj = definition(**changes)
     obj["status"] = new_status(ObservedDefinition(obj, 1), [], {})

@@ -53,9 +53,13 @@ class ObservedDefinition:
 
     @property
     def settled(self) -> bool:
-        """True if all requested names are accepted and the status reports it: no other definition can change that."""
+        """True if all requested names are accepted and the status reports it: no other definition can change that.
+
+        Never true in a protected group, whose condition follows an annotation.
+        """
         good = all(condition(self.obj, kind) == "True" for kind in ("NamesAccepted", "Established"))
-        return good and not self.waits and not at(self.obj, "metadata", "deletionTimestamp")
+        changes = self.waits or at(self.obj, "metadata", "deletionTimestamp") or is_protected(self.group)
+        return good and not changes
 
     @property
     def waits(self) -> bool:
