@@ -21,6 +21,7 @@ PLACES = {
     "lost": "tests.simulation.plane.lost:LostProfile",
     "workloads": "tests.simulation.workloads.profile:WorkloadsProfile",
     "devices": "tests.simulation.devices.profile:DevicesProfile",
+    "claims": "tests.simulation.devices.profile:ClaimsProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",
 }
 """`module:factory` by name."""

@@ -112,7 +112,7 @@ class Oracle:
         for count, mark in seen.marks:
             before = seen.changes[count - 1][0] if count else 0
             after = seen.changes[count][0] if count < len(seen.changes) else None
-            if after == mark and (alone and before == mark or self._is_put_over(*seen.changes[count])):
+            if after == mark and ((alone and before == mark) or self._is_put_over(*seen.changes[count])):
                 continue
             if (before > mark or (after is not None and after <= mark)) and bad < MOST:
                 bad += 1

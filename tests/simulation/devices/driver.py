@@ -6,7 +6,8 @@ generation once `ended`, so that every pool is complete then.
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from protocols.kinds.table import DEVICECLASSES, RESOURCESLICES
 from protocols.kube.errors import ApiAway, ApiError
@@ -14,7 +15,7 @@ from protocols.kube.meta import Object, meta
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
 from tests.simulation.model import Main
-from tests.simulation.workloads.flow import created
+from tests.simulation.workloads.flow import created, template
 from tests.simulation.world.process import Process
 
 PAUSE_S, RETRY_S = 4.0, 0.3
@@ -27,6 +28,8 @@ FLAWS = (("worn", "NoSchedule"), ("broken", "NoExecute"))
 """Keys and effects of taints."""
 Pool = tuple[str, int]
 """A flow, and the number of a node."""
+Parts = tuple[Object, Object]
+"""What the two slices of a pool hold."""
 
 
 def driver_name(flow: str) -> str:
@@ -39,11 +42,21 @@ async def make_class(client: ApiClient, flow: str) -> None:
     await created(client, DEVICECLASSES, {"spec": {"selectors": selectors}}, flow)
 
 
+def templated(name: str, **spec: Any) -> Object:
+    """Return the spec of a pod that uses a claim of this template."""
+    made: Object = template({}, **spec)["spec"]
+    made["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": name}]
+    made["containers"][0]["resources"]["claims"] = [{"name": "c"}]
+    return made
+
+
 class Driver:
-    def __init__(self, flows: Sequence[str], varying: Sequence[str]) -> None:
-        """`varying` are those flows whose devices come, go and are tainted."""
+    def __init__(
+        self, flows: Sequence[str], varying: Sequence[str] = (), fixed: Mapping[str, Parts] | None = None
+    ) -> None:  # fmt: skip
+        """`varying` are those flows whose devices come, go and are tainted; what `fixed` ones publish is given."""
         self._pools: list[Pool] = [(flow, node) for flow in flows for node in range(NODES_COUNT)]
-        self._varying = varying
+        self._varying, self._fixed = varying, fixed or {}
         self.ended = False
 
     def main(self, options: ClientOptions) -> Main:
@@ -69,19 +82,27 @@ class Driver:
     async def _publish(self, client: ApiClient, chance: random.Random, pool: Pool) -> None:
         flow, node = pool
         name = f"{flow}-n{node}"
-        devices = [self._device(f"d{number}", flow, chance) for number in range(DEVICES)]
-        parts = devices[:1], devices[1:]
+        parts = self._fixed.get(flow) or self._parts(flow, chance)
         held = [await _held(client, f"{name}-{part}") for part in range(len(parts))]
         newest = max((each["spec"]["pool"]["generation"] for each in held if each), default=0)
         shown = {"name": name, "generation": newest + 1, "resourceSliceCount": len(parts)}
         for part, before in enumerate(held):
-            there = [device for device in parts[part] if flow not in self._varying or chance.random() > ABSENT]
-            spec = {"driver": driver_name(flow), "nodeName": f"n{node}", "pool": shown, "devices": there}
+            there = self._present(flow, parts[part], chance)
+            spec = {"driver": driver_name(flow), "nodeName": f"n{node}", "pool": shown, **there}
             body = {**RESOURCESLICES.type_meta, "metadata": {"name": f"{name}-{part}"}, "spec": spec}
             if before:
                 await client.update(RESOURCESLICES, {**body, "metadata": meta(before)})
             else:
                 await client.create(RESOURCESLICES, body)
+
+    def _parts(self, flow: str, chance: random.Random) -> Parts:
+        devices = [self._device(f"d{number}", flow, chance) for number in range(DEVICES)]
+        return {"devices": devices[:1]}, {"devices": devices[1:]}
+
+    def _present(self, flow: str, part: Object, chance: random.Random) -> Object:
+        if flow not in self._varying:
+            return part
+        return {"devices": [device for device in part["devices"] if chance.random() > ABSENT]}
 
     def _device(self, name: str, flow: str, chance: random.Random) -> Object:
         device: Object = {"name": name, "attributes": {"colour": {"string": chance.choice(COLOURS)}}}

@@ -1,6 +1,6 @@
 """Claims and the pods that use them, commit by commit: who holds a device, and who may let it go."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from protocols.dra.pods import (
@@ -45,7 +45,12 @@ class Ledger:
         return [name for name, pod in self.pods.items() if runs(pod) and device in self.devices(pod)]
 
     def devices(self, pod: Any) -> set[DeviceId]:
-        return {device_of(result) for name in used_claims(pod) for result in results_of(self.claim(name))}
+        """Return the devices that a pod has for itself; shares of others are counted elsewhere."""
+        return self._devices(used_claims(pod))
+
+    def _devices(self, claims: Iterable[str]) -> set[DeviceId]:
+        results = (result for name in claims for result in results_of(self.claim(name)))
+        return {device_of(result) for result in results if not result.get("shareID")}
 
     def claim(self, name: str) -> Any:
         """Return a claim; an empty object if it is not there."""
@@ -69,8 +74,7 @@ class Ledger:
 
     def _shared(self, pod: Any, other: Any) -> set[DeviceId]:
         """Return the devices of claims that both pods name."""
-        common = set(used_claims(pod)) & set(used_claims(other))
-        return {device_of(result) for name in common for result in results_of(self.claim(name))}
+        return self._devices(set(used_claims(pod)) & set(used_claims(other)))
 
     def _claim(self, each: Written) -> Iterator[Broken]:
         claim: Any = each.obj or {}

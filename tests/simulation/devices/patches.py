@@ -20,11 +20,11 @@ from protocols.kube.taints import Taint, seconds_tolerated
 from protocols.kube.times import time_or
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
-from tests.simulation.devices.driver import COLOURS, DEVICES, FLAWS, driver_name, make_class
+from tests.simulation.devices.driver import COLOURS, DEVICES, FLAWS, driver_name, make_class, templated
 from tests.simulation.devices.ledger import Ledger, runs
 from tests.simulation.devices.merged import COLOUR, Seen, is_red, merged, pool_of
 from tests.simulation.model import Broken, Main
-from tests.simulation.workloads.flow import Written, created, listed, make_namespace, template, user
+from tests.simulation.workloads.flow import Written, created, listed, make_namespace, user
 from tests.simulation.world.clocks import EPOCH_S
 from tests.simulation.world.world import START
 
@@ -78,9 +78,7 @@ class Patches:
         pods = await listed(client, PODS, self.name)
         if len(pods) < MOST:
             self._made += 1
-            claim = {"name": "c", "resourceClaimTemplateName": chance.choice(list(KINDS))}
-            spec = {**template({})["spec"], "resourceClaims": [claim]}
-            spec["containers"][0]["resources"]["claims"] = [{"name": "c"}]
+            spec = templated(chance.choice(list(KINDS)))
             await created(client, PODS, {"spec": spec}, f"pod-{self._made}", self.name)
         else:
             pod = chance.choice(pods)

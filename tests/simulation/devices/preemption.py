@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from protocols.kinds.table import PODS, PRIORITYCLASSES, RESOURCECLAIMTEMPLATES
 from protocols.kube.meta import Object, condition, name_of, terminating, uid_of
@@ -14,9 +15,6 @@ from tests.simulation.devices.ledger import Ledger, runs
 from tests.simulation.model import Broken, Main
 from tests.simulation.workloads.flow import Written, created, listed, make_namespace, template, user
 
-PAUSE_S = 0.8
-MOST = 9
-"""Pods at a time."""
 SHOWN_S = 20.0
 """A preemptor that is gone may have been there for the scheduler."""
 CLASSES = {"low": -30, "middle": -20, "high": -10, "patient": -5}
@@ -28,23 +26,32 @@ ROOM = {"cpu": 2, "devices": 1}
 
 class Preemption:
     name = "preemption"
+    pause_s = 0.8
+    most = 9
+    """Pods at a time."""
 
     def __init__(self) -> None:
         self._made = 0
 
     def users(self, options: ClientOptions) -> dict[str, Main]:
-        return {f"preemptor-{number}": user(options, self._step, PAUSE_S) for number in range(2)}
+        return {f"preemptor-{number}": user(options, self._step, self.pause_s) for number in range(2)}
 
     async def _step(self, client: ApiClient, chance: random.Random) -> None:
         await self._prepare(client)
         pods = await listed(client, PODS, self.name)
-        if len(pods) < MOST:
+        if len(pods) < self.most:
             self._made += 1
-            spec = _spec(chance.choice(list(ROOM)), chance.choice(list(CLASSES)))
-            await created(client, PODS, {"spec": spec}, f"pod-{self._made}", self.name)
+            await self._make(client, chance)
         else:
-            pod = chance.choice(pods)
+            pod = self._leaving(chance, pods)
             await client.delete(PODS, name_of(pod), self.name, uid=uid_of(pod))
+
+    def _leaving(self, chance: random.Random, pods: list[Object]) -> Object:
+        return chance.choice(pods)
+
+    async def _make(self, client: ApiClient, chance: random.Random) -> None:
+        spec = self._spec(chance.choice(list(ROOM)), chance.choice(list(CLASSES)))
+        await created(client, PODS, {"spec": spec}, f"pod-{self._made}", self.name)
 
     async def _prepare(self, client: ApiClient) -> None:
         await make_namespace(client, self.name)
@@ -56,6 +63,16 @@ class Preemption:
             policy = "Never" if name == "patient" else "PreemptLowerPriority"
             await created(client, PRIORITYCLASSES, {"value": value, "preemptionPolicy": policy}, f"{self.name}-{name}")
 
+    def _spec(self, kind: str, priority: str) -> Object:
+        spec: Object = {**template({})["spec"], "priorityClassName": f"{self.name}-{priority}"}
+        resources = spec["containers"][0]["resources"]
+        if kind == "cpu":
+            resources["requests"]["cpu"] = CPU
+        else:
+            spec["resourceClaims"] = [{"name": kind, "resourceClaimTemplateName": kind}]
+            resources["claims"] = [{"name": kind}]
+        return spec
+
     def check(self, commits: Sequence[Written]) -> Iterator[Broken]:
         ledger, nominated = Ledger(), Nominated()
         for each in commits:
@@ -63,27 +80,21 @@ class Preemption:
             if each.resource == "pods":
                 nominated.take(each)
                 yield from nominated.judge(each)
+                yield from self._judge(each, ledger, nominated)
                 yield from _crowded(each, ledger)
         yield from ledger.at_end()
         yield from _at_end(list(ledger.pods.values()))
 
-
-def _spec(kind: str, priority: str) -> Object:
-    spec: Object = {**template({})["spec"], "priorityClassName": f"{Preemption.name}-{priority}"}
-    resources = spec["containers"][0]["resources"]
-    if kind == "cpu":
-        resources["requests"]["cpu"] = CPU
-    else:
-        spec["resourceClaims"] = [{"name": kind, "resourceClaimTemplateName": kind}]
-        resources["claims"] = [{"name": kind}]
-    return spec
+    def _judge(self, each: Written, ledger: Ledger, nominated: "Nominated") -> Iterator[Broken]:
+        """Yield what else a commit of a pod breaks."""
+        yield from ()
 
 
-def _kind(pod: Object) -> str:
+def kind_of(pod: Object) -> str:
     return "devices" if pod["spec"].get("resourceClaims") else "cpu"
 
 
-def _priority(pod: Object) -> int:
+def priority_of(pod: Object) -> int:
     return int(pod["spec"]["priority"])
 
 
@@ -91,43 +102,63 @@ def _nomination(pod: Object) -> str:
     return str((pod.get("status") or {}).get("nominatedNodeName") or "")
 
 
+class Nomination(NamedTuple):
+    """A pod that was nominated to a node."""
+
+    priority: int
+    kind: str
+    until: float
+    """When it was seen so last; infinity while it still is."""
+
+
 class Nominated:
-    """Which pods that may preempt were nominated to a node, and when they were seen so last."""
+    """Which pods that may preempt were nominated to a node."""
 
     def __init__(self) -> None:
-        self._pods: dict[tuple[str, str], tuple[int, float]] = {}
-        """By node and name: priority, and until when; infinity while it still is."""
+        self._pods: dict[tuple[str, str], Nomination] = {}
+        """By node and name."""
 
     def take(self, each: Written) -> None:
         if each.last["spec"].get("preemptionPolicy") == "Never":
             return
         before, after = (_nomination(obj or {}) for obj in (each.before, each.obj))
+        priority, kind = priority_of(each.last), kind_of(each.last)
         if before and before != after:
-            self._pods[before, each.name] = _priority(each.last), each.at
+            self._pods[before, each.name] = Nomination(priority, kind, each.at)
         if after:
-            self._pods[after, each.name] = _priority(each.last), float("inf")
+            self._pods[after, each.name] = Nomination(priority, kind, float("inf"))
+
+    def ahead(self, victim: Written, since_s: float = SHOWN_S) -> list[Nomination]:
+        """Return those that a victim's node had in the seconds before, of pods that want what the victim has."""
+        node, kind = node_of(victim.last), kind_of(victim.last)
+        return [
+            held for (where, _), held in self._pods.items()
+            if (where, held.kind) == (node, kind) and held.until > victim.at - since_s
+        ]  # fmt: skip
 
     def judge(self, each: Written) -> Iterator[Broken]:
         """Whoever is preempted makes room for a pod of higher priority that was nominated before."""
-        if not _is_preempted(each.obj) or _is_preempted(each.before):
-            return
-        node, priority = node_of(each.last), _priority(each.last)
-        ahead = [held for (where, _), held in self._pods.items() if where == node and held[1] > each.at - SHOWN_S]
-        if not any(higher > priority for higher, _ in ahead):
-            text = f"{each.name} of {priority} on {node} at {each.revision}: nominated are {ahead}"
+        ahead, priority = self.ahead(each), priority_of(each.last)
+        if is_preempted(each) and not any(held.priority > priority for held in ahead):
+            text = f"{each.name} of {priority} on {node_of(each.last)} at {each.revision}: nominated are {ahead}"
             yield Broken("victims make room for higher priorities", text)
 
 
-def _is_preempted(pod: Object | None) -> bool:
+def is_preempted(each: Written) -> bool:
+    """Return True for the commit with which a pod is marked for its preemption."""
+    return _has_to_go(each.obj) and not _has_to_go(each.before)
+
+
+def _has_to_go(pod: Object | None) -> bool:
     return (condition(pod or {}, "DisruptionTarget") or {}).get("reason") == "PreemptionByScheduler"
 
 
 def _crowded(each: Written, ledger: Ledger) -> Iterator[Broken]:
     """A pod is bound only where there is room for it."""
-    node, kind = node_of(each.last), _kind(each.last)
+    node, kind = node_of(each.last), kind_of(each.last)
     if not runs(each.obj) or node_of(each.before or {}):
         return
-    there = [name for name, pod in ledger.pods.items() if runs(pod) and (node_of(pod), _kind(pod)) == (node, kind)]
+    there = [name for name, pod in ledger.pods.items() if runs(pod) and (node_of(pod), kind_of(pod)) == (node, kind)]
     if len(there) > ROOM[kind]:
         yield Broken(
             "a node has room for its pods", f"{node} at {each.revision}: {sorted(there)}, room for {ROOM[kind]}"
@@ -136,9 +167,9 @@ def _crowded(each: Written, ledger: Ledger) -> Iterator[Broken]:
 
 def _at_end(pods: Sequence[Object]) -> Iterator[Broken]:
     """No pod waits for room that is free or that a pod of lower priority has, and no nomination is left."""
-    bound = Counter((node_of(pod), _kind(pod)) for pod in pods if runs(pod))
+    bound = Counter((node_of(pod), kind_of(pod)) for pod in pods if runs(pod))
     for pod in pods:
-        name, kind = name_of(pod), _kind(pod)
+        name, kind = name_of(pod), kind_of(pod)
         if terminating(pod):
             yield Broken("converged", f"{name} is still to end")
         if _nomination(pod):
@@ -148,7 +179,9 @@ def _at_end(pods: Sequence[Object]) -> Iterator[Broken]:
         lower = [name_of(each) for each in pods if runs(each) and _yields(each, pod)]
         free = [node for node in (f"n{number}" for number in range(NODES_COUNT)) if bound[node, kind] < ROOM[kind]]
         if free or lower:
-            text = f"{name} of {_priority(pod)} waits, {lower} are lower, {free} have room for {kind}: {pod['status']}"
+            text = (
+                f"{name} of {priority_of(pod)} waits, {lower} are lower, {free} have room for {kind}: {pod['status']}"
+            )
             yield Broken("converged", text)
 
 
@@ -156,4 +189,4 @@ def _yields(pod: Object, preemptor: Object) -> bool:
     """Return True if a pod should have made room for the other."""
     if preemptor["spec"].get("preemptionPolicy") == "Never":
         return False
-    return _kind(pod) == _kind(preemptor) and _priority(pod) < _priority(preemptor)
+    return kind_of(pod) == kind_of(preemptor) and priority_of(pod) < priority_of(preemptor)

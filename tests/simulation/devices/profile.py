@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING, Any
 from protocols.dra.tracker.tracker import Tracker
 from protocols.kubeclient.client import ClientOptions
 from tests.simulation.devices.applied import Applied
+from tests.simulation.devices.budgets import Budgets
+from tests.simulation.devices.counted import SLICES, Counted
 from tests.simulation.devices.driver import Driver
 from tests.simulation.devices.patches import Patches, shown_wrong
 from tests.simulation.devices.preemption import Preemption
+from tests.simulation.devices.rivals import Rivals
 from tests.simulation.devices.shared import Shared, draw_consumers
 from tests.simulation.model import Broken, Main
 from tests.simulation.workloads.profile import Makers, WorkloadsProfile
@@ -31,7 +34,7 @@ class DevicesProfile(WorkloadsProfile):
         super().__init__(world)
 
     def stand_ins(self, options: ClientOptions) -> dict[str, Main]:
-        self._driver = Driver([flow.name for flow in self._flows], [Patches.name])
+        self._driver = Driver([flow.name for flow in self._flows], [Patches.name], {Counted.name: SLICES})
         return {**super().stand_ins(options), DRIVER: self._driver.main(options)}
 
     def quiesce(self) -> None:
@@ -48,6 +51,12 @@ class DevicesProfile(WorkloadsProfile):
             process = self._world.processes.get(name)
             for tracker in process.notes.get(TRACKERS, ()) if process else ():
                 yield from shown_wrong(name, tracker.slices(), stored, ruled)
+
+
+class ClaimsProfile(DevicesProfile):
+    """Flows of what claims share and fight for."""
+
+    flows: Makers = (Rivals, Counted, Budgets)
 
 
 def _note_trackers(world: "World") -> None:

@@ -24,6 +24,7 @@ SECONDS = {
     "lost": 10.0,
     "workloads": 15.0,
     "devices": 30.0,
+    "claims": 20.0,
 }
 """Virtual seconds of faults by profile, unless SECONDS is given: many short runs find more than a few long ones."""
 LONGEST = Deadline(cpu=600, wall=7200)

@@ -7,8 +7,11 @@ import pytest
 from protocols.dra.pods import FINALIZER
 from protocols.kube.meta import Object
 from tests.simulation.devices.applied import Answer, Applied
+from tests.simulation.devices.budgets import GUARDED, Budgets
+from tests.simulation.devices.counted import NAME, WISHES, Counted
 from tests.simulation.devices.patches import EVICTED, Patches
 from tests.simulation.devices.preemption import Preemption
+from tests.simulation.devices.rivals import Rivals
 from tests.simulation.devices.shared import Shared
 from tests.simulation.workloads.flow import Flow
 from tests.unit.simulation.test_simulation_workloads import Change, meta, written
@@ -63,6 +66,20 @@ def applied(data: dict[str, str], *managers: str) -> Object:
     return {**meta("o0", managedFields=[{"manager": each, "fieldsV1": fields} for each in managers]), "data": data}
 
 
+def counted(name: str, device: str, kind: str = "any") -> Object:
+    """Return a claim that has a device of the counted flow, as its template asks for."""
+    made, wish = claim(name, name), WISHES[kind]
+    made["spec"]["devices"]["requests"][0]["exactly"] |= {"capacity": {"requests": {"units": wish.asks}}}
+    share = {"shareID": name, "consumedCapacity": {"units": str(wish.consumes)}} if wish.consumes else {}
+    result = {"driver": f"{NAME}.example.com", "pool": f"{NAME}-n0", "device": device, **share}
+    made["status"]["allocation"]["devices"]["results"] = [result]
+    return made
+
+
+def guarded(obj: Object, labels: dict[str, str]) -> Object:
+    return {**obj, "metadata": {**obj["metadata"], "labels": labels}}
+
+
 EVICTION = pod("a", "c", conditions=target(EVICTED))
 PREEMPTED = target("PreemptionByScheduler")
 TAINT = {"key": "broken", "effect": "NoExecute", "timeAdded": "2027-01-15T08:16:00Z"}
@@ -104,6 +121,23 @@ TAINT = {"key": "broken", "effect": "NoExecute", "timeAdded": "2027-01-15T08:16:
             ("pods", "a", pod("a", priority=1, conditions=PREEMPTED)),
         ]),
         (Preemption(), "a node has room for its pods", [("pods", name, pod(name)) for name in "abc"]),
+        (Rivals(), "a device is given once", [
+            ("resourceclaims", "c", claim("c", "a")), ("pods", "a", pod("a", "c")),
+            ("resourceclaims", "d", claim("d", "b")), ("pods", "b", pod("b", "d")),
+        ]),
+        (Counted(), "no counter is overdrawn", [
+            ("resourceclaims", "c", counted("c", "whole")), ("resourceclaims", "d", counted("d", "bit-0")),
+        ]),
+        (Counted(), "no capacity is overdrawn", [
+            ("resourceclaims", name, counted(name, "all", kind))
+            for name, kind in (("c", "two"), ("d", "default"), ("e", "one"))
+        ]),
+        (Budgets(), "guarded pods are the last victims", [
+            *(("pods", name, guarded(pod(name), labels)) for name, labels in (("a", GUARDED), ("b", {}))),
+            *(("configmaps", f"later-{number}", {}) for number in range(6)),
+            ("pods", "c", guarded(pod("c", node="", priority=1, nominatedNodeName="n0"), {})),
+            ("pods", "a", guarded(pod("a", conditions=PREEMPTED), GUARDED)),
+        ]),
         (Applied(), "each field has an owner", [
             ("configmaps", "o0", applied({"k": "v"}, "x")), ("configmaps", "o0", applied({"k": "v"})),
         ]),
