@@ -64,13 +64,16 @@ def unobserved(spec: PodSpec) -> bool:
 def adopt(
     spec: PodSpec, sizes: Sizes, runs: Sequence[ContainerStatus], shown: views.PodStatus, unobserved: bool = False
 ) -> None:
-    """Assume that running containers have what was allocated; after a restart, what the API's status shows.
+    """Assume that running containers have what was allocated: at first what the pod was admitted with.
+
+    Without an admission that is what the API's status shows.
 
     `unobserved`: of the spec with which the worker began.
     """
     if sizes.allocated is None and (unobserved or condition_true({"status": shown}, IN_PROGRESS)):
         sizes.uncertain = {run.id for run in runs}
-    allocated = shown_sizes(shown) if sizes.allocated is None else sizes.allocated
+    first = shown_sizes(shown) if sizes.admitted is None else sizes.admitted
+    allocated = first if sizes.allocated is None else sizes.allocated
     sizes.allocated = {name: allocated.get(name, size) for name, size in desired_amounts(spec).items()}
     before, sizes.actuated = sizes.actuated, {}
     sizes.uncertain.intersection_update({run.id for run in runs})

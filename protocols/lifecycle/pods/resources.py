@@ -176,6 +176,8 @@ def milli(quantity: str | int | None) -> int:
 class Sizes(msgspec.Struct):
     """State of in-place resize of one pod."""
 
+    admitted: dict[str, Amounts] | None = None
+    """By container name; None before admission. The spec may have changed until the first sync."""
     allocated: dict[str, Amounts] | None = None
     """By container name; None before the first sync."""
     actuated: dict[str, Amounts] = msgspec.field(default_factory=dict)

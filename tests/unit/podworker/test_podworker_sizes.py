@@ -241,6 +241,18 @@ async def test_restart_before_a_pod_runs_admits_and_starts_it_with_its_old_size(
         assert {e.key: e.value for e in run.config.envs} == {"X": b"100"}
 
 
+async def test_pod_that_is_resized_during_its_admission_gets_what_it_was_admitted_with(tmp_path: Path) -> None:
+    async with at_work(Scene(tmp_path, pod(burst()))) as scene:
+        scene.fake.devices.fail = [Unavailable("devices is away")]
+        await scene.until(lambda: not scene.fake.devices.fail)
+        resized(scene, burst("900"))
+        await scene.running()
+        await scene.until(lambda: condition(scene, "PodResizePending"))
+        assert condition(scene, "PodResizePending")["reason"] == "Infeasible"
+        assert [request.containers[0].cpu for request in scene.fake.devices.admitted] == [100]
+        assert cpu_of(scene, "allocatedResources") == "100m"
+
+
 def test_the_node_has_room_or_not() -> None:
     spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
     assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}

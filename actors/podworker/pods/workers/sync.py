@@ -23,7 +23,7 @@ from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import REJECTED, admit_request, rejection
 from protocols.lifecycle.pods.claims import with_cdi
 from protocols.lifecycle.pods.deadline import EXCEEDED, deadline_ns
-from protocols.lifecycle.pods.resources import allocated_pod, shown_sizes
+from protocols.lifecycle.pods.resources import allocated_pod, desired_amounts, shown_sizes
 from protocols.lifecycle.pods.types import INIT, SECOND, ContainerSpec, PodActions, PodSpec, Start, Waiting
 from protocols.lifecycle.restarts import backoff
 from protocols.lifecycle.restarts.backoff import SANDBOX
@@ -211,13 +211,16 @@ class PodSync:
             with contextlib.suppress(NodeplaneError, OSError, TimeoutError):
                 await node.refresh()
             verdict = room.admit(spec, node.node(), node.advertised())
+        if verdict.admitted:
+            self._state.sizes.admitted = desired_amounts(spec)
         for uid in verdict.preempt:
             self._preempt(uid)
         return room.settle(spec, verdict)
 
     def _allocated(self) -> PodSpec:
-        """Return the pod with what is allocated to it; before the first sync, what the API's status shows."""
-        state, allocated = self._state, self._state.sizes.allocated
+        """Return the pod with what is allocated to it; before that as admitted, at first as the API's status shows."""
+        state, sizes = self._state, self._state.sizes
+        allocated = sizes.admitted if sizes.allocated is None else sizes.allocated
         if allocated is None:
             allocated = shown_sizes(self._reporter.api_status(state))
         return allocated_pod(state.spec, allocated)
