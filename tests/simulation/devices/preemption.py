@@ -129,11 +129,14 @@ class Nominated:
             self._pods[after, each.name] = Nomination(priority, kind, float("inf"))
 
     def ahead(self, victim: Written, since_s: float = SHOWN_S) -> list[Nomination]:
-        """Return those that a victim's node had in the seconds before, of pods that want what the victim has."""
+        """Return those that a victim's node had in the seconds before, of pods that want what the victim has.
+
+        One whose binding is still to be written may be of any node.
+        """
         node, kind = node_of(victim.last), kind_of(victim.last)
         return [
             held for (where, _), held in self._pods.items()
-            if (where, held.kind) == (node, kind) and held.until > victim.at - since_s
+            if held.kind == kind and node in ("", where) and held.until > victim.at - since_s
         ]  # fmt: skip
 
     def judge(self, each: Written) -> Iterator[Broken]:
