@@ -49,9 +49,16 @@ class Allocation(msgspec.Struct, frozen=True):
         causes = self._assign_ips(spec, before)
         if needs_ports(spec):
             causes += self._assign_ports(spec, before)
-        if needs_health_port(spec) and not spec.get("healthCheckNodePort"):
-            spec["healthCheckNodePort"] = self._free_port(spec)
+        if needs_health_port(spec):
+            causes += self._assign_health_port(spec, before)
         return causes
+
+    def _assign_health_port(self, spec: Object, before: Object | None) -> list[Cause]:
+        if not (requested := spec.get("healthCheckNodePort")):
+            spec["healthCheckNodePort"] = self._free_port(spec)
+        elif requested not in node_ports(before or {}) and (why := self._port_fault(requested)):
+            return [invalid("spec.healthCheckNodePort", requested, why)]
+        return []
 
     def _assign_ips(self, spec: Object, before: Object | None) -> list[Cause]:
         ips = cluster_ips(spec)

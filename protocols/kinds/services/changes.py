@@ -80,10 +80,12 @@ def _drop(spec: Object, before: Object) -> None:
 
 
 def _drop_ports(spec: Object, before: Object) -> None:
-    def numbers(each: Object) -> list[Any]:
-        return [port.get("nodePort") for port in items(each, "ports")]
+    """Drop node ports unless there are new ones among them; ports may have come or gone."""
 
-    if numbers(spec) == numbers(before):
+    def numbers(each: Object) -> set[Any]:
+        return {port["nodePort"] for port in items(each, "ports") if port.get("nodePort")}
+
+    if numbers(spec) <= numbers(before):
         for port in items(spec, "ports"):
             port.pop("nodePort", None)
 

@@ -6,8 +6,8 @@
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required
-from protocols.kinds.check.table import unique
-from protocols.kinds.check.values import IP_TEXT, address
+from protocols.kinds.check.table import needed, unique
+from protocols.kinds.check.values import IP_TEXT, address, subdomain
 from protocols.kube.meta import Object
 
 HEADLESS, EXTERNAL = "None", "ExternalName"
@@ -171,8 +171,13 @@ def _list_causes(spec: Object, before: Object, field: str, noun: str) -> list[Ca
 
 
 def external_causes(spec: Object) -> list[Cause]:
-    """Check a service of type ExternalName, which has no addresses."""
+    """Check a service of type ExternalName: it has a name, which may end with a dot, and no addresses."""
     text, given = "may not be set for ExternalName services", dict[str, Any]()
     given = {"clusterIPs": cluster_ips(spec) or spec.get("clusterIP")}
     given |= {field: spec.get(field) for field in ("ipFamilies", "ipFamilyPolicy")}
-    return [forbidden(f"spec.{field}", text) for field, value in given.items() if value]
+    causes = [forbidden(f"spec.{field}", text) for field, value in given.items() if value]
+    _name("spec.externalName", (spec.get("externalName") or "").removesuffix("."), causes)
+    return causes
+
+
+_name = needed(subdomain)

@@ -16,11 +16,16 @@ from protocols.kinds.check.values import (
     port,
     port_number,
     special_faults,
-    subdomain,
 )
 from protocols.kinds.served.errors import AllocationInvalid
 from protocols.kinds.served.strategy import Strategy
-from protocols.kinds.services.allocation import Allocation, Network, takes_external_traffic
+from protocols.kinds.services.allocation import (
+    Allocation,
+    Network,
+    needs_health_port,
+    needs_ports,
+    takes_external_traffic,
+)
 from protocols.kinds.services.changes import keep_allocated
 from protocols.kinds.services.families import (
     HEADLESS,
@@ -32,8 +37,8 @@ from protocols.kinds.services.families import (
     settle,
 )
 from protocols.kube.meta import Object
-from protocols.kube.names import qualified_faults
-from protocols.kube.objects import items
+from protocols.kube.names import qualified_faults, subdomain_faults
+from protocols.kube.objects import at, items
 
 BALANCER, CLASS = "LoadBalancer", "spec.loadBalancerClass"
 ONLY = f"may only be used when `type` is '{BALANCER}'"
@@ -75,6 +80,11 @@ def default_ingress(obj: Object) -> None:
             place["ipMode"] = "VIP"
 
 
+def _host_faults(text: str) -> list[str]:
+    named = [] if address(text) is None else ["must be a DNS name, not an IP address"]
+    return [*subdomain_faults(text), *named]
+
+
 def _mode(path: str, place: Object, causes: Causes) -> None:
     if place.get("ipMode") is not None and not place.get("ip"):
         causes.append(forbidden(f"{path}.ipMode", "may not be specified when `ip` is not set"))
@@ -83,14 +93,18 @@ def _mode(path: str, place: Object, causes: Causes) -> None:
 
 
 MODE = Ordered(ipMode=one_of("Proxy", "VIP", empty=True))
-_place = together(Ordered(ip=texts(ip_faults)), _mode, Ordered(hostname=subdomain))
+_place = together(Ordered(ip=texts(ip_faults)), _mode, Ordered(hostname=texts(_host_faults)))
 INGRESS = Ordered(status=Ordered(loadBalancer=Ordered(ingress=each(_place))))
 """The ingress points in the status of a service."""
 
 
 TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 AFFINITY_SECONDS = 10800
-HEALTH_PORT = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+NOT_EXTERNAL = "may only be set for externally-accessible services"
+HEALTH, HEALTH_PORT = (
+    "spec.healthCheckNodePort",
+    "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'",
+)
 
 SERVICE = Struct(
     type=one_of(*TYPES),
@@ -100,12 +114,10 @@ SERVICE = Struct(
         clientIP=Struct(timeoutSeconds=between(1, 86400, "must be greater than 0 and less than 86400"))
     ),
     externalIPs=each(external_ip),
-    externalTrafficPolicy=one_of("Cluster", "Local"),
     internalTrafficPolicy=one_of("Cluster", "Local", empty=True),
     ipFamilies=each(one_of("IPv4", "IPv6", empty=True)),
     ipFamilyPolicy=one_of("PreferDualStack", "RequireDualStack", "SingleStack", empty=True),
     trafficDistribution=one_of("PreferClose", "PreferSameZone", "PreferSameNode", empty=True),
-    externalName=subdomain,
 )
 PORT = Struct(
     "protocol",
@@ -120,13 +132,38 @@ def _service_causes(service: Object) -> list[Cause]:
     spec = service.get("spec") or {}
     causes = causes_of(SERVICE, "spec", spec)
     ports, kind = items(spec, "ports"), spec.get("type")
-    if not ports and kind != "ExternalName" and cluster_ips(spec)[:1] != [HEADLESS]:
+    headless = cluster_ips(spec)[:1] == [HEADLESS]
+    if not ports and kind != "ExternalName" and not headless:
         causes.append(required("spec.ports"))
+    if headless and needs_ports(spec):
+        causes.append(invalid("spec.clusterIPs[0]", HEADLESS, f"may not be set to 'None' for {kind} services"))
     causes += external_causes(spec) if kind == "ExternalName" else address_causes(spec)
     _ports(ports, kind == "ClusterIP", causes)
-    if number := kind != BALANCER and spec.get("healthCheckNodePort"):
-        causes.append(invalid("spec.healthCheckNodePort", number, HEALTH_PORT))
-    return causes + balancer_causes(spec)
+    return causes + _external_traffic_causes(spec) + balancer_causes(spec)
+
+
+_policy = one_of("Cluster", "Local")
+
+
+def _external_traffic_causes(spec: Object) -> list[Cause]:
+    policy, number, causes = spec.get("externalTrafficPolicy") or "", spec.get("healthCheckNodePort"), list[Cause]()
+    if policy and not takes_external_traffic(spec):
+        causes.append(invalid("spec.externalTrafficPolicy", policy, NOT_EXTERNAL))
+    else:
+        _policy("spec.externalTrafficPolicy", policy, causes)
+    if number and not needs_health_port(spec):
+        causes.append(invalid(HEALTH, number, HEALTH_PORT))
+    elif number:
+        port_number(HEALTH, number, causes)
+    return causes
+
+
+def _health_port_change_causes(spec: Object, before: Object) -> list[Cause]:
+    """Check that the port stays while the service needs one."""
+    same = spec.get("healthCheckNodePort") == before.get("healthCheckNodePort")
+    if same or not (needs_health_port(spec) and needs_health_port(before)):
+        return []
+    return [forbidden(HEALTH, "field is immutable")]
 
 
 def _ports(ports: list[Object], internal: bool, causes: Causes) -> None:
@@ -199,6 +236,8 @@ class ServiceStrategy(Strategy):
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
         spec, before = new["spec"], old.get("spec") or {}
+        if spec.get("type") != BALANCER and at(new, "status", "loadBalancer"):
+            new["status"] = {**new["status"], "loadBalancer": {}}
         keep_allocated(spec, before)
         settle(spec, before, self.families)
 
@@ -212,7 +251,13 @@ class ServiceStrategy(Strategy):
             *_service_causes(new),
             *change_causes(new["spec"], before),
             *class_change_causes(new["spec"], before),
+            *_health_port_change_causes(new["spec"], before),
         ]
+
+    def validate_status(self, new: Object, old: Object) -> list[Cause]:
+        if items(new, "status", "loadBalancer", "ingress") and at(new, "spec", "type") != BALANCER:
+            return [forbidden("status.loadBalancer.ingress", f"may only be used when `spec.type` is '{BALANCER}'")]
+        return super().validate_status(new, old)
 
     def default_status(self, obj: Object) -> None:
         default_ingress(obj)

@@ -261,15 +261,64 @@ def test_class_of_a_load_balancer_stays_until_its_type_changes(before: str | Non
         ({"ip": "1.2.3.4", "ipMode": "Proxy"}, ""),
         ({"ip": "nope"}, "ip: Invalid value: "),
         ({"hostname": "Bad_Host"}, "hostname: Invalid value: "),
+        ({"hostname": "1.2.3.4"}, 'hostname: Invalid value: "1.2.3.4": must be a DNS name, not an IP address'),
         ({"hostname": "a.b", "ipMode": "VIP"}, "ipMode: Forbidden: may not be specified when `ip` is not set"),
         ({"ip": "1.2.3.4", "ipMode": "Other"}, "ipMode: Unsupported value: "),
     ],
 )
 def test_address_of_a_load_balancer_is_checked(ingress: Object, fault: str) -> None:
-    obj = {"status": {"loadBalancer": {"ingress": [dict(ingress)]}}}
+    obj = {"spec": {"type": "LoadBalancer"}, "status": {"loadBalancer": {"ingress": [dict(ingress)]}}}
     strategy().default_status(obj)
     found = [f"{cause.field}: {cause.message}" for cause in strategy().validate_status(obj, obj)]
     assert [each.startswith(f"status.loadBalancer.ingress[0].{fault}") for each in found] == [True] * bool(fault)
+
+
+def test_address_of_a_load_balancer_ends_with_its_type() -> None:
+    by = strategy()
+    balancer = {**created(by, type="LoadBalancer"), "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
+    plain, faults = updated(by, balancer, type="ClusterIP")
+    assert (faults, plain["status"]) == ([], {"loadBalancer": {}})
+    (cause,) = by.validate_status({**plain, "status": balancer["status"]}, plain)
+    assert str(cause.message) == "Forbidden: may only be used when `spec.type` is 'LoadBalancer'"
+
+
+@pytest.mark.parametrize(
+    ("spec", "fault"),
+    [
+        ({"type": "NodePort", "clusterIP": "None"},
+         "spec.clusterIPs[0]: Invalid value: \"None\": may not be set to 'None' for NodePort services"),
+        ({"type": "ExternalName"}, "spec.externalName: Required value"),
+        ({"externalTrafficPolicy": "Local"},
+         'spec.externalTrafficPolicy: Invalid value: "Local": may only be set for externally-accessible services'),
+        ({"type": "LoadBalancer", "healthCheckNodePort": 30001},
+         "spec.healthCheckNodePort: Invalid value: 30001: may only be set when `type` is 'LoadBalancer' and "
+         "`externalTrafficPolicy` is 'Local'"),
+    ],
+)  # fmt: skip
+def test_field_that_the_type_contradicts_is_invalid(spec: Object, fault: str) -> None:
+    assert faults_of(strategy(), **spec) == [fault]
+
+
+def test_external_name_may_end_with_a_dot_and_is_ignored_for_other_types() -> None:
+    assert faults_of(strategy(), type="ExternalName", externalName="a.b.") == []
+    assert faults_of(strategy(), externalName="A_") == []
+
+
+def test_health_check_port_stays_and_is_of_the_range() -> None:
+    by = strategy()
+    old = created(by, type="LoadBalancer", externalTrafficPolicy="Local", healthCheckNodePort=30001)
+    assert updated(by, old, healthCheckNodePort=30002)[1] == ["spec.healthCheckNodePort: Forbidden: field is immutable"]
+    for port, why in ((4000, "provided port is not in the valid range"), (30001, "provided port is already allocated")):
+        with pytest.raises(AllocationInvalid, match=why):
+            created(by, ["/registry/ranges/nodeports/30001"], type="LoadBalancer", externalTrafficPolicy="Local",
+                    healthCheckNodePort=port)  # fmt: skip
+
+
+def test_node_ports_end_with_the_type_though_a_port_goes_at_once() -> None:
+    by = strategy()
+    old = created(by, type="NodePort", ports=[{"port": 80, "name": "a"}, {"port": 81, "name": "b"}])
+    new, faults = updated(by, old, type="ClusterIP", ports=old["spec"]["ports"][:1])
+    assert (faults, "nodePort" in new["spec"]["ports"][0]) == ([], False)
 
 
 def test_address_of_a_load_balancer_is_virtual_by_default() -> None:
