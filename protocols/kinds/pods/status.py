@@ -2,13 +2,14 @@
 
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, invalid
+from protocols.kinds.check.causes import Cause, forbidden, invalid
 from protocols.kinds.check.table import Causes, Struct, causes_of, each, texts
 from protocols.kinds.check.values import address, identity, ip, label_key, subdomain
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 from protocols.kube.objects import at, items
 
+NEVER, FINAL = "Never", "may not be transitioned to non-terminated state"
 ONE_OF_A_FAMILY = "may specify no more than one IP for each IP family"
 NO_CLAIM = "must match the name of an entry in `spec.resourceClaims`"
 
@@ -81,7 +82,48 @@ def status_causes(new: Object, old: Object) -> list[Cause]:
     was = at(old, "status", "qosClass")
     if was and status.get("qosClass") != was:
         causes.append(invalid("status.qosClass", status.get("qosClass") or "", "field is immutable"))
-    return causes + _claim_causes(status, new)
+    return causes + _claim_causes(status, new) + _revival_causes(status, old)
+
+
+CONTAINERS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
+
+
+def _revival_causes(status: Object, old: Object) -> list[Cause]:
+    """Report containers that are over for good in the stored status and are not in the new one."""
+    spec: Object = old.get("spec") or {}
+    causes: Causes = []
+    for field in (*CONTAINERS, "ephemeralContainerStatuses"):
+        specs = {container.get("name"): container for container in items(spec, CONTAINERS.get(field, ""))}
+        alive = {entry.get("name") for entry in items(status, field) if at(entry, "state", "terminated") is None}
+        policy = str(spec.get("restartPolicy")) if field in CONTAINERS else NEVER
+        for index, entry in enumerate(items(old, "status", field)):
+            ended = at(entry, "state", "terminated")
+            if ended is None or (name := entry.get("name")) not in alive:
+                continue
+            alive.discard(name)  # one check for each name, since rules may be long
+            if not _restarts(policy, specs.get(name, {}), ended):
+                causes.append(forbidden(f"status.{field}[{index}].state", FINAL))
+    return [] if causes and _restarts_all(spec) else causes
+
+
+def _restarts(pod_policy: str, container: Object, ended: Object) -> bool:
+    """Return True if a container restarts after this end, by its rules, its policy or that of its pod."""
+    code = ended.get("exitCode") or 0
+    if any(_matches(rule.get("exitCodes") or {}, code) for rule in container.get("restartPolicyRules") or ()):
+        return True
+    policy = container.get("restartPolicy") or pod_policy
+    return bool(code) if policy == "OnFailure" else policy != NEVER
+
+
+def _matches(codes: Object, code: int) -> bool:
+    return (code in (codes.get("values") or ())) == (codes.get("operator") == "In")
+
+
+def _restarts_all(spec: Object) -> bool:
+    """Return True if a container may restart all others of its pod, whatever their policies."""
+    containers = (container for field in CONTAINERS.values() for container in items(spec, field))
+    rules = (rule for container in containers for rule in container.get("restartPolicyRules") or ())
+    return any(rule.get("action") == "RestartAllContainers" for rule in rules)
 
 
 def _claim_causes(status: Object, pod: Object) -> list[Cause]:

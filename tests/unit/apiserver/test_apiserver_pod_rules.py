@@ -309,6 +309,35 @@ def test_status_with_one_fault_is_rejected_at_its_field(status: Object, found: l
     assert status_faults(**status) == found
 
 
+def rule(action: str) -> Object:
+    rules = [{"action": action, "exitCodes": {"operator": "In", "values": [7]}}]
+    return {"restartPolicy": "Never", "restartPolicyRules": rules}
+
+
+@pytest.mark.parametrize(
+    ("policy", "container", "code", "is_over"),
+    [
+        ("Always", {}, 0, False),
+        ("OnFailure", {}, 1, False),
+        ("OnFailure", {}, 0, True),
+        ("Never", {}, 1, True),
+        ("Never", {"restartPolicy": "OnFailure"}, 1, False),
+        ("Always", {"restartPolicy": "Never"}, 1, True),
+        ("Never", rule("Restart"), 7, False),
+        ("Never", rule("Restart"), 1, True),
+        ("Never", rule("RestartAllContainers"), 1, False),
+    ],
+)
+def test_status_revives_no_container_that_is_over(policy: str, container: Object, code: int, is_over: bool) -> None:
+    old = pod(container, restartPolicy=policy)
+    old["status"]["containerStatuses"] = [{"name": "c", "state": {"terminated": {"exitCode": code}}}]
+    new = copy.deepcopy(old)
+    new["status"]["containerStatuses"][0]["state"] = {"running": {}}
+    found = [cause.field for cause in PODS.strategy.validate_status(new, old)]
+    assert found == ["status.containerStatuses[0].state"] * is_over
+    assert PODS.strategy.validate_status(old, old) == []
+
+
 def test_status_of_a_pod_keeps_its_addresses_in_step() -> None:
     old, new = pod(), pod()
     new["status"].update(podIP="10.0.0.2", podIPs=[{"ip": "10.0.0.1"}])
