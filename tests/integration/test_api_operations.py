@@ -101,6 +101,8 @@ async def change_status(session: aiohttp.ClientSession, path: str, change: dict[
     shown = await ask(session, "GET", f"{path}/status")
     assert shown["status"] == patched["status"]
     shown["metadata"].setdefault("annotations", {})["status"] = "replaced"
+    if "attached" in change:  # the status of a VolumeAttachment is written without metadata
+        shown["status"]["attached"] = not change["attached"]
     replaced = await ask(session, "PUT", f"{path}/status", shown)
     assert replaced.get("spec") == patched.get("spec")
     assert (await ask(session, "GET", path))["status"] == replaced["status"]
