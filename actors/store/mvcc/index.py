@@ -56,6 +56,20 @@ class KeyIndex:
             del self._keys[bisect_left(self._keys, key)]
 
 
+class KeySnapshot:
+    """The keys of a range as they are now, for a reader in another thread."""
+
+    def __init__(self, index: KeyIndex, start: bytes, end: bytes) -> None:
+        self._items = {key: index.get(key) for key in index.keys(start, end)}
+
+    def get(self, key: bytes) -> KeyValue | None:
+        return self._items.get(key)
+
+    def keys(self, start: bytes, end: bytes) -> list[bytes]:
+        """Return all keys of the range that it was made for."""
+        return list(self._items)
+
+
 def _between(keys: list[bytes], start: bytes, end: bytes) -> list[bytes]:
     return keys[bisect_left(keys, start) : len(keys) if end == FOREVER else bisect_left(keys, end)]
 

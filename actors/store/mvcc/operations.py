@@ -43,7 +43,7 @@ def evaluate_range(request: pb.RangeRequest, view: KeyView) -> pb.RangeResponse:
     if request.count_only:
         return pb.RangeResponse(count=len(keys))
     limit = max(request.limit, 0)
-    if _plain(request):
+    if is_plain(request):
         return _paged(request, view, keys, limit)
     looked_at = keys[: limit + 1] if limit and _cut_first(request) else keys
     kvs = _order(request, [kv for kv in _load(view, looked_at) if _wanted(request, kv)])
@@ -79,7 +79,7 @@ def _bounded(request: pb.RangeRequest) -> bool:
     )
 
 
-def _plain(request: pb.RangeRequest) -> bool:
+def is_plain(request: pb.RangeRequest) -> bool:
     """Return True if nothing must be filtered or sorted: the index is in key order already."""
     by_key = request.sort_target == pb.RangeRequest.KEY and request.sort_order != pb.RangeRequest.DESCEND
     return by_key and not _bounded(request)

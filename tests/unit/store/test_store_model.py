@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -20,13 +21,15 @@ from actors.store.file.object_log import ObjectLog
 from actors.store.file.upkeep import sweep
 from actors.store.model.errors import DiskFailed, LeaseNotFound
 from actors.store.model.options import StoreOptions
-from actors.store.model.types import FOREVER, LeaseRecord
+from actors.store.model.types import FOREVER, KeyChange, LeaseRecord
 from actors.store.mvcc.index import Draft, KeyIndex
 from actors.store.mvcc.lease_table import LeaseTable
-from actors.store.mvcc.operations import compact
+from actors.store.mvcc.operations import compact, evaluate_range
 from actors.store.mvcc.retention import Retention
+from actors.store.rpc.kv import IN_TURN, KvService
 from actors.store.rpc.lease import LeaseService, grant, revoke
 from protocols.etcd.types import KeyValue
+from protocols.wire import etcd_pb2 as pb
 
 KEYS = [b"a", b"aa", b"b", b"b/1", b"b/2", b"c"]
 Op = tuple[str, bytes, bytes]
@@ -240,6 +243,30 @@ def test_large_batch_visits_only_the_keys_of_a_comparison(end: bytes) -> None:
             draft.put(b"%05d" % key, b"", 0)
             assert len(draft.keys(b"%05d" % 16_380, end)) <= 5
     assert time.process_time() - began < 3.0
+
+
+@pytest.mark.parametrize(
+    ("wish", "in_turn"),
+    [({}, False), ({"keys_only": True}, False), ({"limit": 9}, True), ({"count_only": True}, True),
+     ({"limit": 9, "sort_target": pb.RangeRequest.VALUE, "sort_order": pb.RangeRequest.DESCEND}, False)],
+)  # fmt: skip
+async def test_large_range_is_put_together_beside_the_loop(wish: dict[str, Any], in_turn: bool) -> None:
+    """100,000 keys held the loop for half a second."""
+    keys = [b"k%05d" % number for number in range(IN_TURN + 1)]
+    index = KeyIndex([KeyValue(key, key[::-1], 2, 2, 1) for key in keys], 2)
+    elsewhere = list[str]()
+
+    async def read(work: Any) -> Any:
+        elsewhere.append("read")
+        index.apply([KeyChange(KeyValue(keys[0], b"", 0, 3, 0), None)], 3, 0)  # what is written meanwhile
+        return work(None)
+
+    core: Any = SimpleNamespace(index=index, read=read, check_revision=Mock(), header=pb.ResponseHeader)
+    request = pb.RangeRequest(key=b"k", range_end=b"l", **wish)
+    expected = evaluate_range(request, index)
+    expected.header.SetInParent()
+    assert await KvService(core, Mock()).range(request) == expected
+    assert elsewhere == ([] if in_turn else ["read"])
 
 
 def test_hash_of_history_is_of_one_state_beside_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
