@@ -99,6 +99,8 @@ class Draft:
         self._touched: list[bytes] = []
         """The keys of `_keys`, sorted: a batch has up to 65,536, and a comparison must not visit them all."""
         self._leases: dict[int, LeaseRecord | None] = {}
+        self._leased: dict[int, set[bytes]] = {}
+        """Keys that were put with a lease, and may have lost it since."""
         self._first = 0
 
     @property
@@ -168,6 +170,8 @@ class Draft:
         if kv.key not in self._keys:
             insort(self._touched, kv.key)
         self._keys[kv.key] = None if change.deleted else kv
+        if kv.lease:
+            self._leased.setdefault(kv.lease, set()).add(kv.key)
         return change
 
     def lease(self, lease: int) -> LeaseRecord | None:
@@ -180,8 +184,7 @@ class Draft:
         """Remove a lease and delete its keys, in key order; raise LeaseNotFound if it does not exist."""
         if self.lease(lease) is None:
             raise LeaseNotFound()
-        candidates = self._committed_leases.keys(lease) | self._keys.keys()
-        for key in sorted(candidates):
+        for key in sorted(self._committed_leases.keys(lease) | self._leased.get(lease, set())):
             kv = self.get(key)
             if kv is not None and kv.lease == lease:
                 self.delete(key)

@@ -245,6 +245,23 @@ def test_large_batch_visits_only_the_keys_of_a_comparison(end: bytes) -> None:
     assert time.process_time() - began < 3.0
 
 
+def test_large_batch_visits_only_the_keys_of_a_revoked_lease() -> None:
+    """400 revocations beside 14,000 keys took 4 s."""
+    leases = LeaseTable()
+    leases.load([LeaseRecord(lease, 10, 0.0) for lease in range(1, 401)], [], 0.0)
+    draft = Draft(KeyIndex(), leases)
+    began = time.process_time()
+    for key in range(14_000):
+        with draft.operation():
+            draft.put(b"%d" % key, b"", 7 if key == 9 else 0)
+    for lease in range(1, 401):
+        with draft.operation():
+            draft.revoke(lease)
+    assert draft.keys(b"9", b"") == []
+    assert len(draft.changes) == 14_001
+    assert time.process_time() - began < 1.5
+
+
 @pytest.mark.parametrize(
     ("wish", "in_turn"),
     [({}, False), ({"keys_only": True}, False), ({"limit": 9}, True), ({"count_only": True}, True),
