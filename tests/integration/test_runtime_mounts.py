@@ -1,6 +1,9 @@
 """Mounts of the embedded runtime: at their places for root, in a namespace of the container's own; and by variable."""
 
+import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import grpc
@@ -92,3 +95,31 @@ async def test_what_cannot_be_mounted_is_named(runtime: RuntimeProcess, tmp_path
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await output(runtime, "true", pb.Mount(container_path="/", host_path=str(tmp_path)))
     assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+WITHOUT_SETATTR = """
+import sys
+from actors.runtime.shim import mounts, system
+from protocols.process import linux
+
+def restrict(*_):
+    raise OSError(int(sys.argv[2]), "")
+
+linux.unshare(system.NAMESPACES["mnt"])
+mounts.stop_propagation()
+system.restrict_recursively = restrict
+mounts.bind(mounts.Mount("/dev", "/data", readonly=True, recursive=True, nodev=True), sys.argv[1])
+print(open("/proc/self/mounts").read())
+"""
+
+
+@root_only
+@pytest.mark.parametrize("error", [errno.ENOSYS, errno.EPERM])
+def test_mounts_below_are_restricted_without_mount_setattr(tmp_path: Path, error: int) -> None:
+    """Before Linux 5.12, and below a filter of system calls that is older."""
+    command = [sys.executable, "-c", WITHOUT_SETATTR, str(tmp_path), str(error)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    options = {fields[1]: set(fields[3].split(",")) for fields in map(str.split, text.splitlines()) if fields}
+    made = {place: found for place, found in options.items() if place.startswith(f"{tmp_path}/data")}
+    assert len(made) > 1
+    assert all({"ro", "nodev"} <= found for found in made.values()), made

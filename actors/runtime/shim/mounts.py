@@ -146,7 +146,7 @@ def _restrict_tree(target: str, flag: int) -> None:
     try:
         system.restrict_recursively(target, flag)
     except OSError as error:
-        if error.errno != errno.ENOSYS:
+        if error.errno not in (errno.ENOSYS, errno.EPERM):  # EPERM: a seccomp filter older than the call
             raise
         top = os.path.realpath(target)
         _restrict_points(lambda point: _within(point, top), flag)
