@@ -12,6 +12,7 @@ are left out silently: a container's /dev is the host's, and a node of the image
 """
 
 import contextlib
+import errno
 import os
 import shutil
 import stat
@@ -24,6 +25,8 @@ from actors.runtime.model.errors import ImageUnusable
 from protocols.process.beneath import Walk, open_beneath, parent_beneath, proc_path
 
 _WHITEOUT, _RESERVED, _OPAQUE = ".wh.", ".wh..wh.", ".wh..wh..opq"
+CAPABILITIES = "SCHILY.xattr.security.capability"
+"""Pax header of a program's capabilities, the one extended attribute that is taken: overlayfs obeys some others."""
 _BLOCK = 1024 * 1024
 _IN_ROOT, _MAKING = Walk(in_root=True), Walk(in_root=True, make=0o755)
 _MOST_ID = 2**32 - 2
@@ -154,6 +157,8 @@ class LayerUnpacker:
             os.chown(last, _id(member.uid), _id(member.gid), dir_fd=parent, follow_symlinks=False)
             if not member.issym() and not member.isdir():
                 _set_mode(parent, last, member.mode)  # a change of owner clears set-user-ID
+            if member.isfile() and (capabilities := member.pax_headers.get(CAPABILITIES)):
+                _set_capabilities(parent, last, capabilities.encode(errors="surrogateescape"))
 
     def _create(self, layer: TarReader, member: tarfile.TarInfo, parent: int, last: str) -> bool:
         """Create an entry; return False for devices and other kinds that are skipped."""
@@ -243,6 +248,18 @@ def _set_mode(parent: int, name: str, mode: int) -> None:
     try:
         if not stat.S_ISLNK(os.fstat(descriptor).st_mode):
             os.chmod(proc_path(descriptor), stat.S_IMODE(mode))
+    finally:
+        os.close(descriptor)
+
+
+def _set_capabilities(parent: int, name: str, value: bytes) -> None:
+    """Give a program its capabilities, on a file system that has them."""
+    descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=parent)
+    try:
+        os.setxattr(descriptor, "security.capability", value)
+    except OSError as error:
+        if error.errno not in (errno.ENOTSUP, errno.EPERM):
+            raise
     finally:
         os.close(descriptor)
 

@@ -220,6 +220,16 @@ def test_later_layers_replace_and_empty(tmp_path: Path) -> None:
     (root / "b").chmod(0o700)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="capabilities of files are for root only")
+def test_program_has_its_capabilities_and_no_other_attribute(tmp_path: Path) -> None:
+    bind = b"\x01\0\0\x02\0\x04\0\0" + bytes(12)
+    headers = {"SCHILY.xattr.security.capability": bind.decode(), "SCHILY.xattr.trusted.overlay.opaque": "y"}
+    lay(tmp_path / "root", images.entry("serve", b"1", uid=5, pax_headers=headers), images.entry("plain", b"1"))
+    names = {path.name: os.listxattr(path) for path in (tmp_path / "root").iterdir()}
+    assert names == {"serve": ["security.capability"], "plain": []}
+    assert os.getxattr(tmp_path / "root" / "serve", "security.capability") == bind
+
+
 def test_whiteouts_hide_lower_layers_wherever_they_are_in_theirs(tmp_path: Path) -> None:
     root = tmp_path / "root"
     lower = ("a/old", "a/sub/old", "a/sub/deep/old", "b", "c/old", "d/old")
