@@ -213,6 +213,8 @@ async def test_exec_has_the_containers_environment_and_a_deadline() -> None:
         await refused(
             runtime.call("ExecSync", container_id=id, cmd=["nope"]), grpc.StatusCode.UNKNOWN, "not found in $PATH"
         )
+        long = runtime.call("ExecSync", container_id=id, cmd=["true", *["x" * 50_000] * 5])
+        await refused(long, grpc.StatusCode.INVALID_ARGUMENT, "bytes long, which is too much")
         big = await runtime.call("ExecSync", container_id=id, cmd=["sh", "-c", "head -c 17000000 /dev/zero"])
         assert 15_000_000 < len(big.stdout) < 16 * 1024 * 1024
         await runtime.call("StopContainer", container_id=id)

@@ -1,6 +1,7 @@
 """Runtime's end of the connection to one shim: typed messages in, requests out."""
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Callable
@@ -90,9 +91,11 @@ class ShimConnection:
         data = msgspec.json.encode({"op": op, **fields})
         try:
             if len(data) > PACKET:
-                raise InvalidRequest(f"the command is {len(data)} bytes long, at most {PACKET} fit")
+                raise OSError(errno.EMSGSIZE, "")
             socket.send_fds(self._connection, [data], list(descriptors))
-        except OSError:
+        except OSError as error:
+            if error.errno == errno.EMSGSIZE:  # also of a kernel with a smaller buffer
+                raise InvalidRequest(f"the command is {len(data)} bytes long, which is too much; use a file") from None
             return False
         return True
 
