@@ -23,6 +23,7 @@ from protocols.kinds.table import (
 )
 from protocols.kube.jsons import read_json_object
 from protocols.kube.meta import CONTAINER_LISTS, LAST_APPLIED, Object, key_of, meta
+from protocols.kube.objects import at
 from protocols.messages import devices, objects, pleg
 from protocols.messages.calls import HIDDEN
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
@@ -151,24 +152,36 @@ class LifecycleSink(_Sink):
 
 
 def redacted(obj: Object) -> Object:
-    """Return the object, changed in place: without values of environment variables and copies of the manifest."""
+    """Return the object, changed in place: without values of variables and headers and copies of the manifest."""
     metadata = meta(obj)
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict) and LAST_APPLIED in annotations:
         annotations[LAST_APPLIED] = HIDDEN
     if not metadata.get("finalizers"):
         metadata.pop("managedFields", None)
-    for variable in _variables(obj.get("spec")):
+    for variable in _valued(obj.get("spec")):
         if variable.get("value"):
             variable["value"] = HIDDEN
     return obj
 
 
-def _variables(spec: Any) -> Iterator[dict[str, Any]]:
+_REQUESTS = (
+    ("livenessProbe",),
+    ("readinessProbe",),
+    ("startupProbe",),
+    ("lifecycle", "postStart"),
+    ("lifecycle", "preStop"),
+)
+"""Places of a container's HTTP requests, whose headers may have a password."""
+
+
+def _valued(spec: Any) -> Iterator[dict[str, Any]]:
     if isinstance(spec, dict):
         for kind in CONTAINER_LISTS:
             for container in _maps(spec.get(kind)):
                 yield from _maps(container.get("env"))
+                for place in _REQUESTS:
+                    yield from _maps(at(container, *place, "httpGet", "httpHeaders"))
 
 
 def _maps(value: Any) -> Iterable[dict[str, Any]]:

@@ -15,10 +15,11 @@ from protocols.messages.supervisor import MetricsText
 def test_values_of_variables_and_the_copied_manifest_are_left_out() -> None:
     reference = {"secretKeyRef": {"name": "login", "key": "password"}}
     for kind in ("containers", "initContainers", "ephemeralContainers"):
+        request = {"httpGet": {"httpHeaders": [{"name": "Authorization", "value": "hunter4"}]}}
         env = [{"name": "A", "value": "hunter2"}, {"name": "B", "valueFrom": reference}, {"name": "C"}]
         pod = {
             "metadata": {"annotations": {LAST_APPLIED: "hunter3"}, "managedFields": [1]},
-            "spec": {kind: [{"env": env}]},
+            "spec": {kind: [{"env": env, "livenessProbe": request, "lifecycle": {"preStop": request}}]},
         }
         found = redacted(pod)
         assert "hunter" not in str(found)
@@ -35,7 +36,7 @@ def test_objects_of_a_wrong_shape_are_left_as_they_are() -> None:
         {},
         {"metadata": 7},
         {"spec": []},
-        {"spec": {"containers": [7, {"env": {"value": "x"}}]}},
+        {"spec": {"containers": [7, {"env": {"value": "x"}, "lifecycle": 7, "readinessProbe": {"httpGet": []}}]}},
     )
     for shape in shapes:
         assert redacted(shape) == shape
