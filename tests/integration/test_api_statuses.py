@@ -73,6 +73,8 @@ READS: list[tuple[str, int, str, str]] = [
     ("/apis/none.example/v1/x", 404, "NotFound", "the server could not find the requested resource"),
 ]
 
+ACCESS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+ASKED_TWICE: Any = {"spec": {"user": "x", "resourceAttributes": {"verb": "a"}, "nonResourceAttributes": {"path": "/"}}}
 WRITES: list[tuple[str, str, Any, str, int, str]] = [
     ("POST", MAPS, config_map(), "json", 409, 'configmaps "x" already exists'),
     ("POST", MAPS, "{", "json", 400, f"{UNREADABLE}: Input data was truncated ({{)"),
@@ -105,6 +107,8 @@ WRITES: list[tuple[str, str, Any, str, int, str]] = [
     ("DELETE", f"{MAPS}/x", {"preconditions": {"uid": "a"}}, "json", 409, "the UID in the precondition (a) does not m"),
     ("DELETE", f"{MAPS}/x", {"propagationPolicy": "a"}, "json", 422, 'values: "Foreground", "Background", "Orphan", "'),
     ("DELETE", f"{MAPS}/x?gracePeriodSeconds=a", "", "json", 400, 'strconv.ParseInt: parsing "a": invalid syntax'),
+    ("POST", ACCESS, ASKED_TWICE, "json", 422, 'spec.nonResourceAttributes: Invalid value: {"path":"/"}: cannot be s'),
+    ("POST", ACCESS, {"spec": {"user": "x"}}, "json", 422, "spec.resourceAttributes: Invalid value: null: exactly one"),
 ]  # fmt: skip
 
 TABLES = {
@@ -176,6 +180,11 @@ def test_columns(client: Client, path: str) -> None:
     assert " ".join(name.replace(" ", "_") for name in shown) == TABLES[path]
     assert all(set(column) == {"name", "type", "format", "description", "priority"} for column in columns)
     assert [column["format"] for column in columns if column["name"] == "Name"] == ["name"]
+
+
+def test_usage_has_the_form_that_the_client_accepts(client: Client) -> None:
+    answer = client.ask("GET", "/apis/metrics.k8s.io/v1beta1/nodes", None, {"Accept": "application/yaml"})
+    assert (answer.status, answer.body.splitlines()[0]) == (200, b"kind: NodeMetricsList")
 
 
 def test_curl_and_browsers_get_indented_answers(client: Client) -> None:

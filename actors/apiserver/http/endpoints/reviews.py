@@ -87,7 +87,10 @@ class Reviews:
 
     def _decide(self, request: Request, user: User, spec: Object) -> Object:
         resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        if isinstance(resource, dict) == isinstance(other, dict):
+        if isinstance(resource, dict) and isinstance(other, dict):
+            detail = "cannot be specified in combination with resourceAttributes"
+            raise _invalid(request, "spec.nonResourceAttributes", other, detail)
+        if not isinstance(resource, dict) and not isinstance(other, dict):
             detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
             raise _invalid(request, "spec.resourceAttributes", resource, detail)
         if isinstance(resource, dict):

@@ -116,7 +116,7 @@ class Usage:
         for item in self._items(request, reports):
             metadata = item["metadata"]
             if metadata["name"] == target.name and metadata.get("namespace", "") == (target.namespace or ""):
-                return Reply(dump(item))
+                return Reply(dump(item, request.form), media_type=request.form.media_type)
         raise NotFound(f'{target.resource.full_name} "{target.name}" not found{"".join(f": {w}" for w in left_out)}')
 
     async def every(self, request: Request) -> Reply:
@@ -124,7 +124,7 @@ class Usage:
         reports, left_out = await self._ask_all(self._nodes())
         items = [item for item in self._items(request, reports) if request.wanted.matches_object(item)]
         body = {"kind": row.list_kind, "apiVersion": row.api_version, "metadata": {}, "items": items}
-        return Reply(dump(body), warnings=left_out)
+        return Reply(dump(body, request.form), media_type=request.form.media_type, warnings=left_out)
 
     def _items(self, request: Request, reports: Found) -> list[Object]:
         row, namespace = request.target.resource, request.target.namespace
