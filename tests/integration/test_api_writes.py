@@ -72,6 +72,14 @@ def test_put_scale_of_no_or_another_object_changes_nothing(client: Client, body:
     assert client.ask("GET", path).json["spec"]["replicas"] == 2
 
 
+def test_scale_below_zero_is_rejected_in_upstreams_words(client: Client) -> None:
+    path = f"{SETS}/below"
+    replica_set(client, "below")
+    answer = send(client, "PATCH", f"{path}/scale", {"spec": {"replicas": -1}})
+    text = 'Scale.autoscaling "below" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0'
+    assert (answer.status, answer.json["message"]) == (422, text)
+
+
 def entries(client: Client, path: str) -> list[tuple[str, str, str, bool]]:
     """Return manager, operation, subresource and whether it owns the replicas, of each entry."""
     return [

@@ -150,8 +150,9 @@ def _scaled(target: Target, old: Object, scale: Object, changed: Entries, *, pat
 def _replicas(target: Target, scale: Object) -> int:
     replicas = at(scale, "spec", "replicas")
     replicas = 0 if replicas is None else replicas
-    if isinstance(replicas, bool) or not isinstance(replicas, int) or replicas < 0:
-        cause = invalid("spec.replicas", replicas, "should be a non-negative integer")
+    valid = isinstance(replicas, int) and not isinstance(replicas, bool)
+    if not valid or (replicas < 0 and not target.resource.custom):  # a custom kind has rules of its own for its path
+        cause = invalid("spec.replicas", replicas, "must be greater than or equal to 0")
         raise invalid_object("Scale", "autoscaling", target.name, [cause])
     return replicas
 
