@@ -310,7 +310,9 @@ class ApiServer:
     def _authorizer(self) -> Authorizer:
         pods = self.replicas["pods"].objects
         graph = NodeGraph(pods=lambda namespace: pods.below(f"{namespace}/"), pod=pods.get)
-        nodes = NodeRules(self._lookups.of("pods"), self._lookups.of("resourceslices"), graph.uses)
+        of = self._lookups.of
+        shown = of("persistentvolumes"), of("volumeattachments")
+        nodes = NodeRules(of("pods"), of("resourceslices"), graph.uses, *shown)
         by_kind = {replica.resource.kind: replica for replica in self.replicas.values()}
         return Authorizer(nodes, PolicyFeed(by_kind).policy)
 

@@ -1,11 +1,11 @@
-"""Secrets, configmaps and claims that the pods of a node refer to, which the node may read."""
+"""Secrets, configmaps and claims of devices and volumes that the pods of a node refer to, which the node may read."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from actors.apiserver.api.stored import Stored
 from protocols.bounded import BoundedMap
-from protocols.kube.meta import CONTAINER_LISTS, Object
+from protocols.kube.meta import CONTAINER_LISTS, Object, name_of
 from protocols.kube.objects import is_mirror, items, text
 
 CACHED = 4096
@@ -14,6 +14,7 @@ VOLUMES = {
     "secrets": (("secret", "secretName"),),
     "configmaps": (("configMap", "name"),),
 }
+VOLUME_CLAIMS = "persistentvolumeclaims"
 VOLUME_SECRETS = ("azureFile", "cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
 
 
@@ -43,7 +44,7 @@ class NodeGraph:
 
 
 def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
-    if name.encode() not in pod.raw or node.encode() not in pod.raw:
+    if node.encode() not in pod.raw or (resource != VOLUME_CLAIMS and name.encode() not in pod.raw):
         return False
     if text(pod.obj, "spec", "nodeName") != node or is_mirror(pod.obj):  # a node makes its mirror pods itself
         return False
@@ -51,11 +52,13 @@ def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
 
 
 def references(pod: Object, resource: str) -> set[str]:
-    """Return names of the secrets, configmaps, serviceaccounts or resourceclaims that a pod refers to."""
+    """Return the names that a pod refers to, of secrets, configmaps, claims or serviceaccounts."""
     if resource == "serviceaccounts":
         return {text(pod, "spec", "serviceAccountName")} - {""}
     if resource == "resourceclaims":
         return set(_claims(pod)) - {""}
+    if resource == VOLUME_CLAIMS:
+        return set(_volume_claims(pod)) - {""}
     names = set(_volumes(pod, resource)) | set(_environment(pod, resource))
     if resource == "secrets":
         names.update(text(secret, "name") for secret in items(pod, "spec", "imagePullSecrets"))
@@ -68,6 +71,13 @@ def _claims(pod: Object) -> Iterator[str]:
     for status in items(pod, "status", "resourceClaimStatuses"):
         yield text(status, "resourceClaimName")
     yield text(pod, "status", "extendedResourceClaimStatus", "resourceClaimName")
+
+
+def _volume_claims(pod: Object) -> Iterator[str]:
+    for volume in items(pod, "spec", "volumes"):
+        yield text(volume, "persistentVolumeClaim", "claimName")
+        if volume.get("ephemeral") is not None:  # its claim is named after both
+            yield f"{name_of(pod)}-{text(volume, 'name')}"
 
 
 def _volumes(pod: Object, resource: str) -> Iterator[str]:

@@ -6,8 +6,9 @@ import msgspec
 
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
+from actors.apiserver.authorization.node_graph import VOLUME_CLAIMS
 from protocols.kube.meta import Object
-from protocols.kube.objects import text
+from protocols.kube.objects import at, text
 
 NODES = "system:nodes"
 NODE_PREFIX = "system:node:"
@@ -40,6 +41,8 @@ class NodeRules(msgspec.Struct, frozen=True):
     pod: Lookup
     resource_slice: Lookup
     uses: Uses
+    volume: Lookup = lambda name: None
+    attachment: Lookup = lambda name: None
 
     def allows(self, node: str, wanted: Attributes) -> bool:
         rules: dict[tuple[str, str], Callable[[str, Attributes], bool]] = {
@@ -50,6 +53,9 @@ class NodeRules(msgspec.Struct, frozen=True):
             ("", "secrets"): self._referenced,
             ("", "configmaps"): self._referenced,
             ("", "serviceaccounts"): self._accounts,
+            ("", VOLUME_CLAIMS): self._volume_claims,
+            ("", "persistentvolumes"): self._volumes,
+            ("storage.k8s.io", "volumeattachments"): self._attachments,
             ("coordination.k8s.io", "leases"): self._leases,
             ("resource.k8s.io", "resourceslices"): self._slices,
             ("resource.k8s.io", "resourceclaims"): self._claims,
@@ -103,6 +109,19 @@ class NodeRules(msgspec.Struct, frozen=True):
         if wanted.subresource or wanted.verb != "get":
             return False
         return self.uses(node, wanted.resource, wanted.namespace, wanted.name)
+
+    def _volume_claims(self, node: str, wanted: Attributes) -> bool:
+        verbs = {"": ("get",), "status": ("get", "update", "patch")}.get(wanted.subresource, ())
+        return wanted.verb in verbs and self.uses(node, wanted.resource, wanted.namespace, wanted.name)
+
+    def _volumes(self, node: str, wanted: Attributes) -> bool:
+        if wanted.subresource or wanted.verb != "get":
+            return False
+        claim = at(self.volume(wanted.name), "spec", "claimRef")
+        return self.uses(node, VOLUME_CLAIMS, text(claim, "namespace"), text(claim, "name"))
+
+    def _attachments(self, node: str, wanted: Attributes) -> bool:
+        return wanted.verb == "get" and not wanted.subresource and _on(node, self.attachment(wanted.name))
 
     def _leases(self, node: str, wanted: Attributes) -> bool:
         own = wanted.name == node or wanted.verb == "create"

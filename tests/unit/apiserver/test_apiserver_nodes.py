@@ -122,6 +122,8 @@ SPEC: Object = {
         {"configMap": {"name": "cfg"}},
         {"projected": {"sources": [{"secret": {"name": "proj"}}, {"configMap": {"name": "projcfg"}}]}},
         {"csi": {"nodePublishSecretRef": {"name": "csi"}}},
+        {"persistentVolumeClaim": {"claimName": "disk"}},
+        {"name": "scratch", "ephemeral": {}},
     ],
     "initContainers": [{"env": [{"valueFrom": {"secretKeyRef": {"name": "env"}}}]}],
     "containers": [{"envFrom": [{"secretRef": {"name": "from"}}, {"configMapRef": {"name": "fromcfg"}}]}],
@@ -130,10 +132,15 @@ SPEC: Object = {
 
 
 def test_references_of_a_pod() -> None:
-    pod = {"spec": SPEC, "status": {"resourceClaimStatuses": [{"resourceClaimName": "made"}]}}
+    pod = {
+        "metadata": {"name": "p"},
+        "spec": SPEC,
+        "status": {"resourceClaimStatuses": [{"resourceClaimName": "made"}]},
+    }
     assert references(pod, "secrets") == {"pull", "vol", "proj", "csi", "env", "from"}
     assert references(pod, "configmaps") == {"cfg", "projcfg", "fromcfg"}
     assert references(pod, "serviceaccounts") == {"bot"}
+    assert references(pod, "persistentvolumeclaims") == {"disk", "p-scratch"}
     assert references(pod, "resourceclaims") == {"claim", "made"}
     odd = {"spec": {"volumes": [3, {"secret": 1}], "containers": "x", "imagePullSecrets": None}}
     assert references(odd, "secrets") == references(odd, "configmaps") == set()
@@ -151,6 +158,7 @@ def test_the_graph_follows_the_pods() -> None:
     assert not graph.uses("n1", "secrets", "ns", "vol")
     put("a", "n1")
     assert all(graph.uses("n1", "secrets", "ns", "vol") for _time in range(2))
+    assert graph.uses("n1", "persistentvolumeclaims", "ns", "a-scratch")
     assert not graph.uses("n2", "secrets", "ns", "vol")
     assert not graph.uses("n1", "secrets", "other", "vol")
     assert not graph.uses("n1", "secrets", "ns", "")

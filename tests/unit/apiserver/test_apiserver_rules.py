@@ -255,6 +255,34 @@ def test_what_a_node_may_do(wanted: Attributes, allowed: bool) -> None:
     assert AUTHORIZER.allows(ADMIN, wanted)
 
 
+VOLUMES: dict[str, dict[str, Any]] = {
+    "v": {"spec": {"claimRef": {"namespace": "ns", "name": "mine"}}},
+    "free": {"spec": {}},
+}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "allowed"),
+    [
+        (wants("get", "persistentvolumeclaims", "mine", namespace="ns"), True),
+        (wants("patch", "persistentvolumeclaims", "mine", "status", namespace="ns"), True),
+        (wants("patch", "persistentvolumeclaims", "mine", namespace="ns"), False),
+        (wants("get", "persistentvolumeclaims", "other", namespace="ns"), False),
+        (wants("get", "persistentvolumes", "v"), True),
+        (wants("get", "persistentvolumes", "free"), False),
+        (wants("list", "persistentvolumes"), False),
+        (wants("get", "volumeattachments", "n1", group="storage.k8s.io"), True),
+        (wants("get", "volumeattachments", "n2", group="storage.k8s.io"), False),
+    ],
+)
+def test_node_reads_the_volumes_of_its_pods(wanted: Attributes, allowed: bool) -> None:
+    def uses(*question: str) -> bool:
+        return question == ("n1", "persistentvolumeclaims", "ns", "mine")
+
+    rules = NodeRules(SHOWN.get, lambda _name: None, uses, VOLUMES.get, lambda name: {"spec": {"nodeName": name}})
+    assert Authorizer(rules, lambda: POLICY).allows(NODE, wanted) is allowed
+
+
 @pytest.mark.parametrize(("node", "asked"), [("n1", True), ("n2", True), ("", False)])
 def test_node_is_denied_only_after_the_newest_pods_are_known(node: str, asked: bool) -> None:
     shown, seen = dict[str, Any](), list[str]()
