@@ -346,3 +346,13 @@ def test_write_of_an_object_that_is_gone_does_not_create_another(client: Client)
     assert (applied.status, "no existing object was found" in applied.json["message"]) == (409, True)
     stale = {**lease, "metadata": {"name": "gone", "resourceVersion": "1"}}
     assert send(client, "PUT", path, stale).status == 201
+
+
+def test_deletion_of_a_collection_lists_the_objects_as_they_were(client: Client) -> None:
+    path = "/api/v1/namespaces/default/configmaps"
+    metadata = {"name": "held", "labels": {"of": "collection"}, "finalizers": ["example.com/keep"]}
+    assert send(client, "POST", path, {"metadata": metadata}).status == 201
+    listed = send(client, "DELETE", f"{path}?labelSelector=of%3Dcollection").json["items"]
+    assert [("deletionTimestamp" in item["metadata"], item["metadata"]["name"]) for item in listed] == [(False, "held")]
+    assert "deletionTimestamp" in send(client, "GET", f"{path}/held").json["metadata"]
+    send(client, "PATCH", f"{path}/held", {"metadata": {"finalizers": None}})

@@ -130,23 +130,20 @@ class Writing:
         return Reply(body, media_type=request.form.media_type, warnings=warnings)
 
     async def deletecollection(self, request: Request) -> Reply:
-        """Delete object by object, not in one transaction; objects that are gone already are skipped."""
+        """Delete object by object, not in one transaction. The answer lists the objects as they were."""
         options = await _delete_options(request)
         if options.ignore_read_error:
             detail = "is not allowed with DELETECOLLECTION, try again after removing the option"
             raise invalid_options("DeleteOptions", invalid(IGNORE, True, detail))
         listing = await self._reader.list(request.target, request.options, request.wanted)
-        done = []
         for stored in listing.objects:
             named = Target(request.target.resource, "delete", stored.namespace, stored.name)
-            try:
-                done.append((await self._delete(request, named, options)).stored)
-            except NotFound:
-                continue
+            with suppress(NotFound):
+                await self._delete(request, named, options)
         if listing.corrupt:
             row, keys = request.target.resource, ", ".join(listing.corrupt[:MOST_CORRUPT])
             raise StoreReadError(f"{len(listing.corrupt)} of {row.full_name} cannot be read, so are left: {keys}")
-        body = render_list(request.target.resource, done, request.form, {"resourceVersion": str(listing.rv)})
+        body = render_list(request.target.resource, listing.objects, request.form, listing.metadata())
         return Reply(b"".join(body), media_type=request.form.media_type)
 
     async def _delete_corrupt(self, request: Request) -> Reply:
