@@ -356,3 +356,13 @@ def test_deletion_of_a_collection_lists_the_objects_as_they_were(client: Client)
     assert [("deletionTimestamp" in item["metadata"], item["metadata"]["name"]) for item in listed] == [(False, "held")]
     assert "deletionTimestamp" in send(client, "GET", f"{path}/held").json["metadata"]
     send(client, "PATCH", f"{path}/held", {"metadata": {"finalizers": None}})
+
+
+def test_bound_pod_has_the_zone_of_its_node(client: Client) -> None:
+    zone = {"topology.kubernetes.io/zone": "z1"}
+    assert send(client, "POST", "/api/v1/nodes", {"metadata": {"name": "zoned", "labels": zone}}).status == 201
+    path = "/api/v1/namespaces/default/pods"
+    created(client, path, "tobind", spec={"containers": [{"name": "c", "image": "i"}]})
+    binding = {"metadata": {"name": "tobind"}, "target": {"kind": "Node", "name": "zoned"}}
+    assert send(client, "POST", f"{path}/tobind/binding", binding).status == 201
+    assert send(client, "GET", f"{path}/tobind").json["metadata"]["labels"] == zone

@@ -78,3 +78,23 @@ def test_change_shows_what_its_author_sends() -> None:
     assert (binding.operation, binding.sent, binding.attributes.verb) == (CREATE, {}, "create")
     put = Change(Target(row, "update", "ns", "a"), User("u"), operation=CREATE, new=obj)
     assert (put.sent, put.attributes.verb) == (obj, "create")
+
+
+@pytest.mark.parametrize(
+    ("part", "body", "labels"),
+    [
+        ("", {"spec": {"nodeName": "n1"}}, {"topology.kubernetes.io/zone": "z"}),
+        ("", {"spec": {}}, {}),
+        ("binding", {"target": {"kind": "Node", "name": "n1"}}, {"topology.kubernetes.io/zone": "z"}),
+        ("binding", {"target": {"kind": "Node", "name": "n2"}}, {}),
+    ],
+)
+async def test_pod_gets_the_topology_labels_of_its_node(part: str, body: Object, labels: Object) -> None:
+    node: Object = {"metadata": {"labels": {"topology.kubernetes.io/zone": "z", "other": "x"}}}
+    given = Dependencies(cast(Authorizer, None), {"n1": node}.get)
+    change = Change(Target(TABLE.of("pods"), "create", "ns", "p", part), User("ann"), new={"metadata": {}, **body})
+    if part:
+        await Admission(given).review(change)
+    else:
+        await Admission(given).rules(change).run(Step.COMPLETE, change)
+    assert change.sent["metadata"].get("labels", {}) == labels

@@ -14,7 +14,7 @@ from actors.apiserver.writes.admission.claims import ClaimRights
 from actors.apiserver.writes.admission.escalation import CreationRight, Escalation
 from actors.apiserver.writes.admission.limits import LimitDefaults, Limits
 from actors.apiserver.writes.admission.nodes import NodeRestriction
-from actors.apiserver.writes.admission.pods import MirrorPods, RuntimeClasses
+from actors.apiserver.writes.admission.pods import MirrorPods, RuntimeClasses, TopologyLabels
 from actors.apiserver.writes.admission.priority import OneDefaultClass, Priority
 from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rule, Step
 from actors.apiserver.writes.admission.service_accounts import ServiceAccounts
@@ -89,6 +89,7 @@ RULES: tuple[type[Rule], ...] = (
     ServiceAccounts,
     Priority,
     RuntimeClasses,
+    TopologyLabels,
     ClaimRights,
     NodeRestriction,
     Escalation,
@@ -128,8 +129,12 @@ class Admission:
         return Admitting([rule for rule in covering if rule.concerns(change)])
 
     async def review(self, change: Change) -> Sequence[str]:
-        """Check the body of a subresource or the options of a connection. Return warnings. Raises StatusError."""
+        """Complete and check the body of a subresource or the options of a connection. Return warnings.
+
+        Raises StatusError.
+        """
         rules = await self.begin(change)
+        await rules.run(Step.COMPLETE, change)
         if change.session is not None:
             await change.session.ask_mutating_webhooks()
         await rules.run(Step.CHECK_VALID, change)

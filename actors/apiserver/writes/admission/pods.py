@@ -1,4 +1,4 @@
-"""Admission of pods: their RuntimeClass, and what mirror pods may not refer to. Pure.
+"""Admission of pods: their RuntimeClass, the labels of their node, and what mirror pods may not refer to. Pure.
 
 Clients match on the texts.
 """
@@ -11,6 +11,8 @@ from protocols.kube.meta import Object
 from protocols.kube.objects import at, is_mirror, items, text
 from protocols.kube.quantity import Quantity, parse_quantity
 
+TOPOLOGY = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+
 
 class RuntimeClasses(PodRule):
     """Set overhead and scheduling of a new pod by its RuntimeClass."""
@@ -20,6 +22,21 @@ class RuntimeClasses(PodRule):
         if find is not None:
             name = _names_class(pod)
             change.reject(apply_class(pod, await find(name) if name else None))
+
+
+class TopologyLabels(Rule):
+    """Copy zone and region of its node to a pod that is created on it, or to the binding that assigns it."""
+
+    step, covers = Step.COMPLETE, {"pods": (CREATE,), "pods/binding": (CREATE,)}
+
+    def apply(self, change: Change) -> None:
+        target = at(change.sent, "target") or {}
+        bound = text(target, "name") if target.get("kind") == "Node" else ""
+        node = self.given.nodes(bound or text(change.sent, "spec", "nodeName"))
+        labels = at(node, "metadata", "labels") or {}
+        if copied := {key: labels[key] for key in TOPOLOGY if key in labels}:
+            metadata = change.sent["metadata"]
+            metadata["labels"] = {**(metadata.get("labels") or {}), **copied}
 
 
 class MirrorPods(Rule):
