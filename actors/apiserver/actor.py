@@ -284,6 +284,7 @@ class ApiServer:
             runtime_class=partial(lookups.newest, "runtimeclasses", ""),
             limit_ranges=lookups.all_of("limitranges"),
             priority_classes=partial(lookups.all_of("priorityclasses"), ""),
+            storage_classes=partial(lookups.all_of("storageclasses"), ""),
             priority_class=partial(lookups.newest, "priorityclasses", ""),
             quotas=QuotaAdmission(self._storage, self.replicas["resourcequotas"]),
             policies=self._policies,

@@ -156,15 +156,20 @@ def _phase(obj: Object) -> str:
     return "Terminating" if text(obj, "metadata", "deletionTimestamp") else text(obj, "status", "phase")
 
 
-def _class(obj: Object) -> str:
+def class_of(obj: Object) -> str:
+    """Return the storage class of a volume or claim, which an annotation of old names first; empty if there is none."""
     annotations = at(obj, "metadata", "annotations") or {}
     return annotations.get("volume.beta.kubernetes.io/storage-class") or text(obj, "spec", "storageClassName")
 
 
-def _class_name(obj: Object) -> str:
+def is_default(obj: Object) -> bool:
+    """Return True for the default storage class."""
     annotations = at(obj, "metadata", "annotations") or {}
-    is_default = any(annotations.get(f"{domain}/is-default-class") == "true" for domain in DEFAULT_DOMAINS)
-    return f"{name(obj)} (default)" if is_default else name(obj)
+    return any(annotations.get(f"{domain}/is-default-class") == "true" for domain in DEFAULT_DOMAINS)
+
+
+def _class_name(obj: Object) -> str:
+    return f"{name(obj)} (default)" if is_default(obj) else name(obj)
 
 
 def _claim(obj: Object) -> str:
@@ -176,7 +181,7 @@ def _token_audiences(obj: Object) -> str:
     return ",".join(str(request.get("audience") or "") for request in items(obj, "spec", "tokenRequests")) or "<unset>"
 
 
-CLASS, PHASE = Column("StorageClass", _class), Column("Status", _phase)
+CLASS, PHASE = Column("StorageClass", class_of), Column("Status", _phase)
 ATTRIBUTES = Column("VolumeAttributesClass", cell("spec", "volumeAttributesClassName", missing=UNSET))
 MODE = Column("VolumeMode", cell("spec", "volumeMode", missing=UNSET), 1)
 

@@ -15,6 +15,7 @@ from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission import admission
 from actors.apiserver.writes.admission.admission import RULES, Admission
 from actors.apiserver.writes.admission.rule import Dependencies, Rule, Step
+from actors.apiserver.writes.admission.volume_claims import DefaultStorageClass, growth_fault
 from actors.apiserver.writes.change import CREATE, DELETE, Change
 from protocols.kube.meta import Object
 
@@ -98,3 +99,41 @@ async def test_pod_gets_the_topology_labels_of_its_node(part: str, body: Object,
     else:
         await Admission(given).rules(change).run(Step.COMPLETE, change)
     assert change.sent["metadata"].get("labels", {}) == labels
+
+
+def storage_class(name: str, made: int, *, default: str = "true", grows: bool = False) -> Object:
+    annotations = {"storageclass.kubernetes.io/is-default-class": default}
+    metadata = {"name": name, "creationTimestamp": f"2026-01-0{made}T00:00:00Z", "annotations": annotations}
+    return {"metadata": metadata, "allowVolumeExpansion": grows}
+
+
+CLASSES = [storage_class("b", 2), storage_class("a", 2), storage_class("old", 1), storage_class("no", 3, default="")]
+
+
+@pytest.mark.parametrize(
+    ("classes", "spec", "named"),
+    [(CLASSES, {}, "a"), (CLASSES, {"storageClassName": ""}, ""), ([], {}, None), (CLASSES[3:], {}, None)],
+)
+def test_claim_without_a_class_gets_the_newest_default(classes: list[Object], spec: Object, named: str | None) -> None:
+    given = Dependencies(cast(Authorizer, None), lambda name: None, storage_classes=lambda: classes)
+    change = Change(Target(TABLE.of("persistentvolumeclaims"), "create", "ns"), User("ann"), new={"spec": dict(spec)})
+    DefaultStorageClass(given).apply(change)
+    assert change.sent["spec"].get("storageClassName") == named
+
+
+@pytest.mark.parametrize(
+    ("size", "phase", "grows", "fault"),
+    [
+        ("2Gi", "Bound", True, ""),
+        ("1024Mi", "Pending", False, ""),
+        ("2Gi", "Pending", True, "Only bound persistent volume claims can be expanded"),
+        ("2Gi", "Bound", False, "only dynamically provisioned pvc can be resized"),
+    ],
+)
+def test_claim_grows_if_it_is_bound_and_its_class_allows_it(size: str, phase: str, grows: bool, fault: str) -> None:
+    def claim(amount: str) -> Object:
+        spec = {"storageClassName": "a", "resources": {"requests": {"storage": amount}}}
+        return {"spec": spec, "status": {"phase": phase}}
+
+    found = growth_fault(claim(size), claim("1Gi"), [storage_class("a", 1, grows=grows)])
+    assert found.startswith(fault) if fault else not found

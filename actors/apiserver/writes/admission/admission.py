@@ -18,6 +18,7 @@ from actors.apiserver.writes.admission.pods import MirrorPods, RuntimeClasses, T
 from actors.apiserver.writes.admission.priority import OneDefaultClass, Priority
 from actors.apiserver.writes.admission.rule import EVERY_KIND, Dependencies, Rule, Step
 from actors.apiserver.writes.admission.service_accounts import ServiceAccounts
+from actors.apiserver.writes.admission.volume_claims import ClaimGrowth, DefaultStorageClass
 from actors.apiserver.writes.change import CONNECT, CREATE, DELETE, UPDATE, Change
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object
@@ -90,6 +91,7 @@ RULES: tuple[type[Rule], ...] = (
     Priority,
     RuntimeClasses,
     TopologyLabels,
+    DefaultStorageClass,
     ClaimRights,
     NodeRestriction,
     Escalation,
@@ -98,6 +100,7 @@ RULES: tuple[type[Rule], ...] = (
     Mutating,
     Limits,
     OneDefaultClass,
+    ClaimGrowth,
     ValidatingPolicies,
     ValidatingWebhooks,
     Quotas,

@@ -19,7 +19,7 @@ Find = Callable[[str], Awaitable[Object | None]]
 FindAccount = Callable[[str, str], Awaitable[Object | None]]
 """Return a service account by namespace and name; None if there is none."""
 EVERY_KIND = "*"
-NEEDS = ("limitranges", "priorityclasses", "resourcequotas", *KINDS)
+NEEDS = ("limitranges", "priorityclasses", "resourcequotas", "storageclasses", *KINDS)
 """Resources whose absence allows a write: nothing is admitted before all of them are known."""
 
 
@@ -44,6 +44,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     limit_ranges: Callable[[str], list[Object]] = lambda namespace: []
     """Return the LimitRanges of a namespace."""
     priority_classes: Callable[[], list[Object]] = list
+    storage_classes: Callable[[], list[Object]] = list
     priority_class: Find | None = None
     """None: priorities are not set."""
     quotas: QuotaAdmission | None = None
