@@ -157,6 +157,20 @@ def test_mutating_webhooks_change_new_and_updated_objects(scene: Scene) -> None:
         assert changed.json["data"]["b"] == "1"
 
 
+def test_webhook_that_did_not_match_is_not_called_again(scene: Scene) -> None:
+    def late(request: Object) -> Object:
+        return patch({"op": "add", "path": "/metadata/labels", "value": {"late": "yes"}})
+
+    def marks(key: str) -> Respond:
+        return lambda request: patch({"op": "add", "path": f"/data/{key}", "value": "1"})
+
+    conditions = [{"name": "mine", "expression": "request.name == 'w1'"}]
+    hook = partial(scene.configured, MUTATING, reinvocationPolicy="IfNeeded", matchConditions=conditions)
+    with hook("w1", marks("labelled"), objectSelector={"matchLabels": {"late": "yes"}}), hook("w2", late):
+        answer = scene.until(lambda: scene.create("w1", a="1"), lambda answer: "labels" in answer.json["metadata"])
+        assert answer.json["data"] == {"a": "1"}
+
+
 def test_webhook_sets_no_field_that_the_server_owns(scene: Scene) -> None:
     long_ago = "2020-01-01T00:00:00Z"
     kept = {"generation": 77, "uid": "11111111-1111-1111-1111-111111111111", "creationTimestamp": long_ago}

@@ -63,6 +63,8 @@ class Session:
         """Warnings and annotations of webhooks."""
         self._found = Findings()
         """Findings of policies in the last evaluation."""
+        self._asked: set[int] = set()
+        """Identities of the hooks of mutating policies and webhooks that matched the object."""
 
     @property
     def warnings(self) -> list[str]:
@@ -157,7 +159,7 @@ class Session:
     async def _mutate(self, obj: Object, old: Object | None) -> Object:
         """Return the object after all policies and webhooks that change it. Raises StatusError.
 
-        Those that ask for it are called a second time if a later one changed the object.
+        Those that ask for it are called a second time if a later one changed the object, never for the first time.
         """
         fixed = {key: obj["metadata"].get(key) for key in FIXED}
         steps: list[PolicyHook | WebhookHook] = [*self.hooks.mutating, *self.hooks.mutating_webhooks]
@@ -165,7 +167,8 @@ class Session:
         for number, step in enumerate(steps):
             obj, changed = await self._step(step, obj, old, fixed)
             last = number if changed else last
-        for step in (step for step in steps[: max(0, last)] if _reinvoked(step)):
+        asked = self._asked.copy()
+        for step in (step for step in steps[: max(0, last)] if _reinvoked(step) and id(step) in asked):
             obj, _ = await self._step(step, obj, old, fixed)
         return obj
 
@@ -193,6 +196,7 @@ class Session:
                 runs = True
                 try:
                     if given.matches(policy.conditions, policy.scope._replace(variables=()), data):
+                        self._asked.add(id(hook))
                         obj = mutated(policy, given, {**data, "object": obj}, self._change, faults.append)
                 except CelError as error:
                     faults.append(str(error))
@@ -208,6 +212,7 @@ class Session:
         shown, before = views.of(row)
         if not await offload(_size(new), partial(self._holds, hook, row, shown, before)):
             return None
+        self._asked.add(id(hook))
         uid, review = review_of(webhook, self._change, row, shown, before)
         try:
             raw = await self._parts.caller.call(webhook, review)
