@@ -124,15 +124,22 @@ def _matches(text: str, pattern: str) -> bool:
     return matcher_of(pattern).search(text.encode()) is not None
 
 
+def _finder(pattern: str) -> Any:
+    try:
+        return matcher_of(pattern)
+    except EvaluationError as error:
+        raise EvaluationError(f"Illegal regex: {error}") from None
+
+
 def _find(text: str, pattern: str) -> str:
-    return next(_found(matcher_of(pattern), text.encode()), "")
+    return next(_found(_finder(pattern), text.encode()), "")
 
 
 def _find_all(frame: Frame, text: str, pattern: str, most: int = -1) -> list[str]:
     if most == 0:
         return []
     matches: list[str] = []
-    for match in _found(matcher_of(pattern), text.encode()):
+    for match in _found(_finder(pattern), text.encode()):
         charge(frame, 10)
         matches.append(match)
         if len(matches) == most:

@@ -1,53 +1,69 @@
 """Functions on IP addresses, networks and URLs."""
 
 import ipaddress
-import re
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import SplitResult, parse_qs, quote, urlsplit
 
 from protocols.cel.libraries.quantities import BOOL, INT, STRING, Function, Price, reading
+from protocols.kube.request_uri import uri_fault
 
 IP, CIDR, URL, QUERY = "ip", "cidr", "url", "query"
-LONGEST = 2048
+LONGEST, DIGITS = 2048, 3
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 
+_CONVERTED = "parse error during conversion from string"
+
+
 def _read_ip(text: str) -> Address:
     """Raises ValueError; neither zones nor IPv4 written as IPv6 are addresses."""
-    address = ipaddress.ip_address(text[:LONGEST])
-    if isinstance(address, ipaddress.IPv6Address) and (address.scope_id or address.ipv4_mapped):
-        raise ValueError(f"{text!r} is not an IP address")
+    address = _parsed(text, f'IP Address "{text[:LONGEST]}" {_CONVERTED}: ')
+    if isinstance(address, ipaddress.IPv6Address) and address.scope_id:
+        raise ValueError(f'IP address "{text[:LONGEST]}" with zone value is not allowed')
+    return _unmapped(address, text)
+
+
+def _parsed(text: str, context: str) -> Address:
+    try:
+        return ipaddress.ip_address(text[:LONGEST])
+    except ValueError:
+        raise ValueError(f'{context}ParseAddr("{text[:LONGEST]}"): unable to parse IP') from None
+
+
+def _unmapped(address: Address, text: str) -> Address:
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
+        raise ValueError(f'IPv4-mapped IPv6 address "{text[:LONGEST]}" is not allowed')
     return address
 
 
 def _read_cidr(text: str) -> Network:
-    bits = text.rpartition("/")[2]
-    if "/" not in text or not bits.isdecimal() or (len(bits) > 1 and bits[0] == "0"):
-        raise ValueError(f"{text[:LONGEST]!r} is not a network")
-    _read_ip(text.partition("/")[0])
+    context = f'network address {_CONVERTED}: netip.ParsePrefix("{text[:LONGEST]}"): '
+    start, slash, bits = text.rpartition("/")
+    if not slash:
+        raise ValueError(f"{context}no '/'")
+    address = _parsed(start, context)
+    if not bits.isdecimal() or (len(bits) > 1 and bits[0] == "0"):
+        raise ValueError(f'{context}bad bits after slash: "{bits[:LONGEST]}"')
+    if len(bits) > DIGITS or int(bits) > address.max_prefixlen or "%" in start:
+        fault = "IPv6 zones cannot be present in a prefix" if "%" in start else "prefix length out of range"
+        raise ValueError(f"{context}{fault}")
+    _unmapped(address, text)
     return ipaddress.ip_interface(text)
 
 
 def _read_url(text: str) -> SplitResult:
-    """Read an absolute one, or an absolute path, as Go's ParseRequestURI: a path may have spaces."""
-    if text.startswith(" ") or any(char < " " or char == "\x7f" for char in text):
-        raise ValueError(f"{text[:LONGEST]!r} is not a URL")
-    url = urlsplit(text, allow_fragments=False)
-    rest = text.partition(":")[2] if url.scheme else text
-    if not rest.startswith("/") or " " in url.netloc or _BAD_ESCAPE.search(url.path) or not _is_port(_port(url)):
-        raise ValueError(f"{text[:LONGEST]!r} is not a URL")
-    return url
+    """Read an absolute one, or an absolute path, as Go's ParseRequestURI. Raises ValueError."""
+    if fault := uri_fault(text):
+        raise ValueError(f"URL {_CONVERTED}: {fault}")
+    url = urlsplit(text)
+    opaque = url.scheme and not text[len(url.scheme) + 1 :].startswith("/")
+    return url._replace(path="") if opaque else url
 
 
-_BAD_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
 _IN_PATH = "$&+,/:;=@!'()*[]~%"
 """Characters of a path that Go leaves as they are."""
-
-
-def _is_port(text: str) -> bool:
-    return not text or (text.isascii() and text.isdecimal())
 
 
 READ: dict[str, Callable[[str], Any]] = {IP: _read_ip, CIDR: _read_cidr, URL: _read_url}

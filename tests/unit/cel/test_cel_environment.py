@@ -119,7 +119,7 @@ lists.range(3) == [0, 1, 2]
 [1, 2, 1].lastIndexOf(1) == 2
 "abc 123".find("[0-9]+") == "123" && "1 2".findAll("[0-9]") == ["1", "2"] && "1 2".findAll("[0-9]", 1) == ["1"]
 isURL("https://a.b:80/c?d=e") && !isURL("../a")
-!isURL(" https://a.b/c") && url("https://a.b/c#d").getEscapedPath() == "/c%23d"
+!isURL(" https://a.b/c") && url("https://a.b/c#d").getEscapedPath() == "/c" && isURL("mailto:a@b")
 !isCIDR("10.0.0.0/08") && isCIDR("10.0.0.0/0")
 url("https://a.b:80/c?d=e").getScheme() == "https"
 url("https://a.b:80/c?d=e").getHost() == "a.b:80"

@@ -343,6 +343,9 @@ def test_semantics_are_upstreams(expression: str) -> None:
         ("timestamp('2020-01-01T00:00:00Z').getHours('Nowhere/City')", "unknown time zone Nowhere/City"),
         ("{'a': 1, 'a': 2}", "Failed with repeated key a"),
         ("[].min()", "min called on empty list"),
+        ("ip('x').family() == 4", 'IP Address "x" parse error during conversion from string: ParseAddr'),
+        ("cidr('10.0.0.0').ip()", "network address parse error during conversion from string: netip.ParsePrefix"),
+        ("url('..').getHost()", 'URL parse error during conversion from string: parse "..": invalid URI for request'),
         ("string(b'\\xff')", "invalid UTF-8 in bytes, cannot convert to string"),
     ],
 )

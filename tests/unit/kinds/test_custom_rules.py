@@ -177,7 +177,11 @@ def test_error_of_a_broken_rule(more: dict[str, Any], told_: str, path: str) -> 
     [
         ("self.replicas == 1", {}, "no such key: replicas evaluating rule: self.replicas == 1"),
         ("self.tags[3] == ''", {"tags": []}, "index out of bounds: 3 evaluating rule: self.tags[3] == ''"),
-        ("'a'.find('(') == ''", {}, "error parsing regexp: missing ): ( evaluating rule: 'a'.find('(') == ''"),
+        (
+            "'a'.find('(') == ''",
+            {},
+            "Illegal regex: error parsing regexp: missing ): ( evaluating rule: 'a'.find('(') == ''",
+        ),
         ("'a'.indexOf('b', -1) == 0", {}, "index out of range: -1 evaluating rule: 'a'.indexOf('b', -1) == 0"),
         ("1 / self.replicas == 1", {"replicas": 0}, "division by zero evaluating rule: 1 / self.replicas == 1"),
         (
