@@ -279,7 +279,8 @@ async def test_deleting_a_definition_deletes_its_objects_first(plane: Plane) -> 
         await gone(session, f"{url('leaving')}/free")
         late = await session.post(url("leaving"), json={**tab("late"), "kind": "Leaving"})
         assert (late.status, (await late.json())["message"]) == (
-            405,
+            403,
+            'leaving.example.com "late" is forbidden: '
             "create not allowed while custom resource definition is terminating",
         )
         async with session.get(f"{CRDS}/leaving.example.com") as still:

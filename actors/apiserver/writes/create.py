@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from actors.apiserver.api.errors import Forbidden, InternalError, MethodNotAllowed, invalid_object
-from actors.apiserver.api.request.target import Target, details
+from actors.apiserver.api.errors import Forbidden, InternalError, invalid_object
+from actors.apiserver.api.request.target import Target, details, forbidden
 from actors.apiserver.api.stored import Stored, encode_object
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.metadata import check_body, stamp_new
@@ -20,12 +20,12 @@ ENDING = "create not allowed while custom resource definition is terminating"
 def check_new(target: Target, body: Object) -> object:
     """Check that a body is a new object for this path, and stamp it. Return the managedFields that it had.
 
-    Raises MethodNotAllowed, BadRequest, Invalid.
+    Raises BadRequest, Forbidden, Invalid.
     """
-    if target.resource.custom is not None and target.resource.custom.terminating:
-        raise MethodNotAllowed(ENDING)
     sent = check_body(body, target)
     stamp_new(body, target.resource)
+    if target.resource.custom is not None and target.resource.custom.terminating:
+        raise forbidden(target.resource, body["metadata"].get("name") or "", ENDING)
     return sent
 
 
@@ -71,9 +71,9 @@ def check_namespace(change: Change, namespace: Stored) -> None:
 
 
 def check_definition(change: Change, definition: Stored) -> None:
-    """Check that the definition of a custom resource takes a new object. Raises MethodNotAllowed."""
+    """Check that the definition of a custom resource takes a new object. Raises Forbidden."""
     if definition.obj["metadata"].get("deletionTimestamp"):
-        raise MethodNotAllowed(ENDING)
+        raise forbidden(change.target.resource, change.sent["metadata"]["name"], ENDING)
 
 
 def _terminating(target: Target, name: str) -> Forbidden:

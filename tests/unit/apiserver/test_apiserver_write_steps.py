@@ -6,7 +6,7 @@ from typing import Any, cast
 import msgspec
 import pytest
 
-from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, MethodNotAllowed, NotFound, TooManyRequests
+from actors.apiserver.api.errors import Conflict, Forbidden, Invalid, NotFound, TooManyRequests
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
@@ -158,7 +158,7 @@ async def test_create_of_a_custom_resource_depends_on_its_definition(monkeypatch
     steps, body = path(monkeypatch, store), {**config("x"), "apiVersion": "example.com/v1"}
     await steps.create(Change(Target(row, "create"), USER, new=fresh_copy(body)), stored_owners)
     replica.store({"kind": "CustomResourceDefinition", "metadata": ending})
-    with pytest.raises(MethodNotAllowed, match="definition is terminating"):
+    with pytest.raises(Forbidden, match="definition is terminating"):
         await steps.create(Change(Target(row, "create"), USER, new=fresh_copy(body)), stored_owners)
     assert store.log == [*BEFORE_STORE, "create", *BEFORE_STORE, "create", "get"]
 

@@ -131,7 +131,7 @@ class WritePath:
     async def _hold_parents(self, change: Change, *, fresh: bool = False) -> None:
         """Check that namespace and definition take the new object, and let the write depend on them.
 
-        With `fresh` as the store has them, not the replicas. Raises NotFound, Forbidden, MethodNotAllowed, Invalid.
+        With `fresh` as the store has them, not the replicas. Raises NotFound, Forbidden, Invalid.
         """
         target, held = change.target, dict[bytes, int]()
         for store, name, check in _parents_of(target):
