@@ -3,9 +3,11 @@
 Each question is answered as a whole and names the expressions it evaluates, so that the worker can blame one of them.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from protocols.cel.rules.values import CelType
 from protocols.cel.text.source import CelError, CompileError, EvaluationError, TooComplex, TooLong
@@ -233,7 +235,33 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+_encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+
+
+def encode(message: Any) -> bytes:
+    """Encode a question, an answer or a batch."""
+    try:
+        return _encode(message)
+    except OverflowError:
+        return _encode(_within_64_bits(message))
+
+
+def _within_64_bits(value: Any) -> Any:
+    """Return a copy whose integers beyond 64 bits are floats, as Go reads them."""
+    if isinstance(value, msgspec.Struct):
+        return replace(value, **{name: _within_64_bits(getattr(value, name)) for name in value.__struct_fields__})
+    if isinstance(value, dict):
+        return {key: _within_64_bits(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_within_64_bits(part) for part in value]
+    if not isinstance(value, int) or -(2**63) <= value < 2**63:
+        return value
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 _questions: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
 _answers: msgspec.msgpack.Decoder[Answer] = msgspec.msgpack.Decoder(Answer)
 decode_question = _questions.decode

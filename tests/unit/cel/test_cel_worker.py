@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import errno
 import logging
+import math
 import os
 import signal
 import socket
@@ -60,6 +61,7 @@ from protocols.cel.worker.messages import (
     Work,
     WorkerFault,
     decode_answer,
+    decode_question,
     encode,
 )
 from protocols.cel.worker.selections import Selections, SelectorPending
@@ -620,3 +622,12 @@ def test_scheduling_cycle_leaves_slow_selectors_to_a_background_search(monkeypat
     with pytest.raises(SearchTakesLong) as left:
         asyncio.run(fit._search_at_once(Demand(), node, [node], time.monotonic() + 60))
     assert left.value.deep
+
+
+def test_integers_beyond_64_bits_are_sent_as_floats() -> None:
+    expression = Expression("object.a > 1.0", (False, True, ()))
+    sent = encode(EvaluatePolicy((expression,), {"object": {"a": [2**70, -(10**400), 1, True, "x"]}}, 0, 1.0, ()))
+    question = decode_question(sent)
+    assert isinstance(question, EvaluatePolicy)
+    assert question.data == {"object": {"a": [2.0**70, -math.inf, 1, True, "x"]}}
+    assert question.expressions == (expression,)
