@@ -253,6 +253,25 @@ async def test_pod_that_is_resized_during_its_admission_gets_what_it_was_admitte
         assert cpu_of(scene, "allocatedResources") == "100m"
 
 
+async def test_container_that_was_created_before_a_restart_gets_its_size_once_it_runs(tmp_path: Path) -> None:
+    """Podworker was killed between the creation and the start, and the pod was resized while it was away."""
+    scene = Scene(tmp_path, pod(burst()))
+    async with at_work(scene):
+        await scene.running()
+    raw: Any = deepcopy({**pod(burst("500m")), "status": scene.status})
+    raw["metadata"]["generation"] = 2
+    again = Scene(tmp_path, raw)
+    again.fake.runtime.sandboxes = scene.fake.runtime.sandboxes
+    again.fake.runtime.containers = scene.fake.runtime.containers
+    for each in again.fake.runtime.containers.values():
+        each.state = "created"
+    again.fake.pleg.deliver("uid-1")
+    async with at_work(again):
+        await again.running()
+        await again.until(lambda: again.fake.runtime.count("resize") == 1)
+        assert [what[1].cpu_shares for name, what in again.fake.runtime.calls if name == "resize"] == [512]
+
+
 def test_the_node_has_room_or_not() -> None:
     spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
     assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}
