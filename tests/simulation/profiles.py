@@ -19,6 +19,7 @@ PLACES = {
     "backup": "tests.simulation.node.backup:BackupProfile",
     "plane": "tests.simulation.plane.profile:PlaneProfile",
     "lost": "tests.simulation.plane.lost:LostProfile",
+    "resized": "tests.simulation.plane.resized:ResizedProfile",
     "workloads": "tests.simulation.workloads.profile:WorkloadsProfile",
     "devices": "tests.simulation.devices.profile:DevicesProfile",
     "claims": "tests.simulation.devices.profile:ClaimsProfile",

@@ -1,11 +1,13 @@
 """What must hold between control and nodes, during the run and at its end; each side's own promises, too."""
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from protocols.kube.meta import Object, meta, version_of
+from protocols.lifecycle.pods.resources import milli
 from tests.simulation.control.history import REGISTRY, History
 from tests.simulation.model import Broken
 from tests.simulation.node.machine import CARDS, GPU, NIC, Node
@@ -176,9 +178,13 @@ def _why(pod: Object) -> str:
 
 
 def _asks(pod: Object) -> dict[str, int]:
-    limits = pod["spec"]["containers"][0]["resources"]["limits"]
-    asks = {each: int(limits.get(each, 0)) for each in (GPU, NIC)}
-    return {**asks, CARD: len(pod["spec"].get("resourceClaims") or ()), "cpu": 1, "pods": 1}
+    """Return what a pod asks for, of CPU whole ones: the most that it may have during a resize."""
+    resources = pod["spec"]["containers"][0]["resources"]
+    asks = {each: int(resources["limits"].get(each, 0)) for each in (GPU, NIC)}
+    statuses = (pod.get("status") or {}).get("containerStatuses") or ()
+    held = (resources["requests"], *(each.get("allocatedResources") or {} for each in statuses))
+    cpu = max(math.ceil(milli(each.get("cpu")) / 1000) for each in held)
+    return {**asks, CARD: len(pod["spec"].get("resourceClaims") or ()), "cpu": max(1, cpu), "pods": 1}
 
 
 def _free(node: Node, stored: Stored) -> dict[str, int]:
