@@ -11,6 +11,7 @@ REST = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
+GRACE = "terminationGracePeriodSeconds"
 MAX_DEADLINE = 2**31 - 1
 CONTAINERS = ("containers", "initContainers")
 MUTABLE = ("tolerations", "activeDeadlineSeconds", "schedulingGates")
@@ -31,15 +32,16 @@ def spec_change_causes(new: Object, old: Object) -> list[Cause]:
     gated = bool(before.get("schedulingGates"))
     if gated:
         causes += _selector_causes(after, before) + _term_causes(after, before)
-    if _frozen(after, gated) != _frozen(before, gated):
+    frozen = _frozen(before, gated)
+    if (before.get(GRACE) or 0) < 0 and after.get(GRACE) == 1:
+        frozen[GRACE] = 1
+    if _frozen(after, gated) != frozen:
         causes.append(forbidden("spec", REST))
     return causes
 
 
 def _frozen(spec: Object, gated: bool) -> Object:
     kept = {key: value for key, value in spec.items() if key not in MUTABLE}
-    if isinstance(grace := kept.get("terminationGracePeriodSeconds"), int) and grace < 0:
-        kept["terminationGracePeriodSeconds"] = 1
     for field in CONTAINERS:
         if field in kept:
             kept[field] = [{k: v for k, v in container.items() if k != "image"} for container in items(spec, field)]

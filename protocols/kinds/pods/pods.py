@@ -3,9 +3,15 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import causes_of
 from protocols.kinds.pods import columns as pod_cells
+from protocols.kinds.pods.annotations import (
+    annotation_causes,
+    annotation_change_causes,
+    apply_apparmor,
+    mirror_causes,
+)
 from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.defaults import (
     GRACE_SECONDS,
@@ -32,13 +38,11 @@ from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
-from protocols.kube.objects import MIRROR, at, is_mirror, text
+from protocols.kube.objects import at, text
 from protocols.kube.pods import is_finished, node_of
 
 PARTS = {"ephemeralcontainers": (keep_ephemeral, ephemeral_causes), "resize": (keep_resize, resize_causes)}
 """Spec changes that have their own subresource."""
-
-MIRROR_FIELD = f"metadata.annotations[{MIRROR}]"
 
 
 class PodStrategy(Strategy):
@@ -58,6 +62,7 @@ class PodStrategy(Strategy):
         obj["status"] = initial_status(obj)
         add_default_tolerations(obj)
         merge_label_keys(obj)
+        apply_apparmor(obj)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
@@ -75,13 +80,13 @@ class PodStrategy(Strategy):
             complete_status(status, old.get("status") or {})
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
-        return status_causes(new, old) + health_causes(new) + mirror_change_causes(new, old)
+        return status_causes(new, old) + health_causes(new) + annotation_change_causes(new, old)
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return self._causes(obj) + created_causes(obj) + mirror_causes(obj)
+        return self._causes(obj) + created_causes(obj) + mirror_causes(obj) + annotation_causes(obj)
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self._causes(new) + spec_change_causes(new, old) + mirror_change_causes(new, old)
+        return self._causes(new) + spec_change_causes(new, old) + annotation_change_causes(new, old)
 
     @staticmethod
     def _causes(pod: Object) -> list[Cause]:
@@ -104,23 +109,6 @@ class PodStrategy(Strategy):
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         return grace_warnings("spec", new["spec"])
-
-
-def mirror_causes(pod: Object) -> list[Cause]:
-    """Return the faults of a new pod's annotation."""
-    if not is_mirror(pod) or text(pod, "spec", "nodeName"):
-        return []
-    value = at(pod, "metadata", "annotations", MIRROR)
-    return [invalid(MIRROR_FIELD, value, "must set spec.nodeName if mirror pod annotation is set")]
-
-
-def mirror_change_causes(new: Object, old: Object) -> list[Cause]:
-    """Return the faults of a changed annotation. Call it on every path that writes metadata."""
-    if not is_mirror(old):
-        return [forbidden(MIRROR_FIELD, "may not add mirror pod annotation")] if is_mirror(new) else []
-    now = (at(new, "metadata", "annotations") or {}).get(MIRROR)
-    same = is_mirror(new) and now == at(old, "metadata", "annotations", MIRROR)
-    return [] if same else [forbidden(MIRROR_FIELD, "may not remove or update mirror pod annotation")]
 
 
 PODS = Served(

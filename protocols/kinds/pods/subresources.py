@@ -123,8 +123,11 @@ def ephemeral_causes(new: Object, old: Object) -> list[Cause]:
 
 
 def created_causes(pod: Object) -> list[Cause]:
-    """Reject ephemeral containers of a new pod."""
-    return [forbidden(FIELD, "cannot be set on create")] if at(pod, "spec", KEY) else []
+    """Reject ephemeral containers of a new pod, and a node that is set while gates hold the pod back."""
+    causes = [forbidden(FIELD, "cannot be set on create")] if at(pod, "spec", KEY) else []
+    if text(pod, "spec", "nodeName") and at(pod, "spec", "schedulingGates"):
+        causes.append(forbidden("spec.nodeName", "cannot be set until all schedulingGates have been cleared"))
+    return causes
 
 
 def _each(pod: Object) -> Iterator[Cause]:

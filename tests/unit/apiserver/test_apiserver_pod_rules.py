@@ -8,6 +8,7 @@ import pytest
 
 from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.pods import PODS
+from protocols.kinds.workloads.templates import template_causes
 from protocols.lifecycle.pods.resources import qos_class
 
 Object = dict[str, Any]
@@ -216,6 +217,57 @@ def test_sources_and_handlers_have_upstreams_defaults() -> None:
     assert (
         pod({"ports": [{"containerPort": 5}]}, hostNetwork=True)["spec"]["containers"][0]["ports"][0]["hostPort"] == 5
     )
+
+
+ARMOR = "container.apparmor.security.beta.kubernetes.io/"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "fault"),
+    [
+        ("controller.kubernetes.io/pod-deletion-cost", "-7", ""),
+        ("controller.kubernetes.io/pod-deletion-cost", "007", "must be a 32bit integer"),
+        ("controller.kubernetes.io/pod-deletion-cost", "2147483648", "must be a 32bit integer"),
+        ("seccomp.security.alpha.kubernetes.io/pod", "docker/default", ""),
+        ("seccomp.security.alpha.kubernetes.io/pod", "nope", "must be a valid seccomp profile"),
+        ("container.seccomp.security.alpha.kubernetes.io/c", "localhost/../a", "must not contain '..'"),
+        (f"{ARMOR}c", "nope", 'invalid AppArmor profile name: "nope"'),
+        (f"{ARMOR}other", "unconfined", "container not found"),
+    ],
+)
+def test_annotation_of_a_pod_is_checked_where_it_changes(key: str, value: str, fault: str) -> None:
+    old, new = pod(), pod()
+    new["metadata"]["annotations"] = {key: value}
+    template = {"metadata": new["metadata"], "spec": new["spec"]}
+    for causes in (PODS.strategy.validate_create(new), template_causes("t", template)):
+        assert [cause.message.rpartition(": ")[2] for cause in causes] == [fault.rpartition(": ")[2]] * bool(fault)
+    assert bool(PODS.strategy.validate_update(new, old)) == bool(fault)
+    assert PODS.strategy.validate_status(new, new) == []
+
+
+def test_apparmor_profiles_of_annotations_are_those_of_the_containers() -> None:
+    made = pod(initContainers=[{"name": "i", "image": "b"}])
+    made["metadata"]["annotations"] = {f"{ARMOR}c": "localhost/a", f"{ARMOR}i": "localhost/ "}
+    PODS.strategy.prepare_create(made)
+    assert made["spec"]["containers"][0]["securityContext"] == {
+        "appArmorProfile": {"type": "Localhost", "localhostProfile": "a"}
+    }
+    assert "securityContext" not in made["spec"]["initContainers"][0]
+    changed = copy.deepcopy(made)
+    changed["metadata"]["annotations"] = {f"{ARMOR}c": "unconfined"}
+    assert [cause.message for cause in PODS.strategy.validate_update(changed, made)] == [
+        "Forbidden: may not remove or update AppArmor annotations"
+    ] * 2
+
+
+@pytest.mark.parametrize(("before", "after", "allowed"), [(-5, 1, True), (-5, -3, False), (1, -5, False)])
+def test_negative_grace_period_may_become_a_second_only(before: int, after: int, allowed: bool) -> None:
+    old, new = (pod(terminationGracePeriodSeconds=seconds) for seconds in (before, after))
+    assert (spec_change_causes(new, old) == []) == allowed
+
+
+def test_gated_pod_has_no_node() -> None:
+    assert faults(nodeName="n", **GATE) == ["Forbidden nodeName"]
 
 
 def test_gated_pod_is_created_with_its_condition() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from protocols.kinds.check.causes import duplicate, invalid, required, unsupported
 from protocols.kinds.check.table import Causes, Check, Struct, each, one_of
-from protocols.kinds.check.values import descending_faults, identity
+from protocols.kinds.check.values import descending_faults, identity, longest
 from protocols.kube.meta import Object
 
 PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -15,6 +15,9 @@ SYSCTL_TEXT = (
     "must have at most 253 characters and match regex "
     r"^([a-z0-9]([-_a-z0-9]*[a-z0-9])?[\./])*[a-z0-9]([-_a-z0-9]*[a-z0-9])?$"
 )
+
+
+_path_length = longest(4095)
 
 
 def _profile(field: str, kind: str) -> Check:
@@ -36,6 +39,8 @@ def _profile(field: str, kind: str) -> Check:
             causes.extend(invalid(where, local, fault) for fault in descending_faults(local))
         elif local != local.strip():
             causes.append(invalid(where, local, "must not be padded with whitespace"))
+        else:
+            _path_length(where, local, causes)
 
     return check
 
