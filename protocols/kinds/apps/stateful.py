@@ -5,6 +5,7 @@ from typing import ClassVar
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required
 from protocols.kinds.check.table import Causes, Struct, causes_of, one_of
 from protocols.kinds.check.values import label
+from protocols.kinds.check.warnings import claim_warnings
 from protocols.kinds.storage.claim_spec import claim_spec
 from protocols.kinds.workloads.rules import (
     amount,
@@ -92,6 +93,14 @@ class StatefulSetStrategy(WorkloadStrategy):
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         is_negative = (at(new, "spec", "revisionHistoryLimit") or 0) < 0
         return super().warnings(new, old) + [NEGATIVE_HISTORY] * is_negative
+
+    def template_warnings(self, new: Object) -> list[str]:
+        """Return warnings about the template and about the claims, whose paths upstream shortens."""
+        claims = enumerate(items(new, "spec", "volumeClaimTemplates"))
+        found = (
+            claim_warnings(f"spec.volumeClaimTemplates[{index}]", claim.get("spec") or {}) for index, claim in claims
+        )
+        return super().template_warnings(new) + [text for warnings in found for text in warnings]
 
     def validate_create(self, obj: Object) -> list[Cause]:
         name, service = obj["metadata"].get("name") or "", spec_of(obj).get("serviceName") or ""

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from protocols.kinds.batch.job_rules import job_spec_causes
+from protocols.kinds.batch.job_rules import job_spec_causes, job_warnings
 from protocols.kinds.batch.jobs import default_job_parts
 from protocols.kinds.batch.schedules import schedule_fault, zone_faults
 from protocols.kinds.check.causes import Cause, invalid, required, unsupported
@@ -14,6 +14,10 @@ from protocols.kube.objects import at
 
 LONGEST_NAME = 52
 """A job of it has 11 characters more: a label's 63."""
+ZONED = (
+    "cannot use TZ or CRON_TZ in spec.spec.schedule, use timeZone instead, see "
+    "https://kubernetes.io/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+)
 SPEC = Struct(
     concurrencyPolicy=one_of("Allow", "Forbid", "Replace", empty=True),
     fields=numbers("startingDeadlineSeconds", "successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
@@ -36,6 +40,13 @@ class CronJobStrategy(WorkloadStrategy):
         fill(spec, self.spec_defaults)
         if (job := at(spec, "jobTemplate", "spec")) is not None:
             default_job_parts(job)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        zoned = old is not None and "TZ" in (at(new, "spec", "schedule") or "")
+        return super().warnings(new, old) + [ZONED] * zoned
+
+    def template_warnings(self, new: Object) -> list[str]:
+        return job_warnings("spec.jobTemplate.spec", at(new, "spec", "jobTemplate", "spec") or {})
 
     def validate_create(self, obj: Object) -> list[Cause]:
         name = obj["metadata"].get("name") or ""

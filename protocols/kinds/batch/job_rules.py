@@ -6,12 +6,17 @@ from typing import Any
 from protocols.kinds.batch.job_policies import failure_policy, success_causes
 from protocols.kinds.check.causes import invalid, required, too_long, unsupported
 from protocols.kinds.check.table import Causes, Struct, causes_of
+from protocols.kinds.pods.warnings import pod_warnings
 from protocols.kinds.workloads.rules import numbers
 from protocols.kinds.workloads.templates import template_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 
 INDEXED, NON_INDEXED = "Indexed", "NonIndexed"
+UNTRACKED = (
+    "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "
+    "might not be able to track completedIndexes when a big number of indexes fail"
+)
 RESTARTS = ("OnFailure", "Never")
 MOST_INDEXES, MOST_BESIDE_MANY, LONGEST_MANAGER = 100_000, 10_000, 63
 NUMBERS = Struct(
@@ -38,6 +43,13 @@ def job_spec_causes(path: str, spec: Object) -> Causes:
     template: Any = spec.get("template") or {}
     causes += template_causes(f"{path}.template", template)
     return causes + _restart_causes(f"{path}.template.spec.restartPolicy", spec, template.get("spec") or {})
+
+
+def job_warnings(path: str, spec: Object) -> list[str]:
+    """Return warnings about the spec of a job and its template."""
+    many = (spec.get("completions") or 0) > MOST_INDEXES and (spec.get("parallelism") or 0) > MOST_BESIDE_MANY
+    too_many = many and spec.get("completionMode") == INDEXED
+    return [f"{path}: {UNTRACKED}"] * too_many + pod_warnings(spec.get("template") or {}, f"{path}.template")
 
 
 HTTP_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+", re.ASCII)

@@ -1,6 +1,6 @@
 """The strategy of jobs: defaults, the generated selector, what may change."""
 
-from protocols.kinds.batch.job_rules import job_spec_causes
+from protocols.kinds.batch.job_rules import job_spec_causes, job_warnings
 from protocols.kinds.batch.job_status import job_status_causes
 from protocols.kinds.check.causes import Cause, invalid, required
 from protocols.kinds.check.selectors import label_selector
@@ -70,6 +70,9 @@ class JobStrategy(WorkloadStrategy):
     def prepare_update(self, new: Object, old: Object) -> None:
         super().prepare_update(new, old)
         _label(new)
+
+    def template_warnings(self, new: Object) -> list[str]:
+        return job_warnings("spec", spec_of(new))
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return job_status_causes(new, old)

@@ -11,6 +11,7 @@ from protocols.kube.objects import at, items
 from protocols.kube.quantity import parse_quantity
 from protocols.kube.resource_names import is_extended
 
+EXTERNAL_ID = "spec.externalID: this field is deprecated, and is unused by Kubernetes"
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Taint of a new node: upstream's admission plugin TaintNodesByCondition."""
 FEATURE = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*")
@@ -103,12 +104,17 @@ class NodeStrategy(Strategy):
         if not any(_same_taint(taint) for taint in taints):
             obj.setdefault("spec", {})["taints"] = [*taints, dict(NOT_READY)]
 
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return [EXTERNAL_ID] if at(new, "spec", "externalID") else []
+
     def prepare_status(self, new: Object, old: Object) -> None:
         super().prepare_status(new, old)
         self._default_status(new.get("status") or {})
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         causes = self.validate_create(new)
+        if (at(new, "spec", "externalID") or "") != (at(old, "spec", "externalID") or ""):
+            causes.append(forbidden("spec.externalID", "may not be updated"))
         for field, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
             before = at(old, "spec", field)
             if before and at(new, "spec", field) != before:

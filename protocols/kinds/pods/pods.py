@@ -24,7 +24,7 @@ from protocols.kinds.pods.defaults import (
     qos_class,
 )
 from protocols.kinds.pods.health import drop_disabled, health_causes
-from protocols.kinds.pods.rules import IMAGES, grace_warnings, pod_causes
+from protocols.kinds.pods.rules import IMAGES, pod_causes
 from protocols.kinds.pods.spec.claims import claim_causes
 from protocols.kinds.pods.status import complete_status, status_causes
 from protocols.kinds.pods.subresources import (
@@ -34,6 +34,7 @@ from protocols.kinds.pods.subresources import (
     keep_resize,
     resize_causes,
 )
+from protocols.kinds.pods.warnings import name_warnings, pod_warnings
 from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -108,7 +109,7 @@ class PodStrategy(Strategy):
         return 1 if grace < 0 else grace
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        return grace_warnings("spec", new["spec"])
+        return [*name_warnings(new), *pod_warnings(new)] if old is None else []
 
 
 PODS = Served(

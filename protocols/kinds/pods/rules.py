@@ -75,13 +75,6 @@ def _shared(path: str, spec: Object, causes: Causes) -> None:
         causes += host_sysctl_causes(f"{path}.securityContext.sysctls", spec)
 
 
-def grace_warnings(path: str, spec: Object) -> list[str]:
-    """Return the warning about a negative grace period, which pods may have and which counts as a second."""
-    if (spec.get("terminationGracePeriodSeconds") or 0) >= 0:
-        return []
-    return [f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"]
-
-
 SPEC = Struct(
     also=_shared,
     restartPolicy=one_of("Always", "OnFailure", "Never"),

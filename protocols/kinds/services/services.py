@@ -36,6 +36,7 @@ from protocols.kinds.services.families import (
     external_causes,
     settle,
 )
+from protocols.kinds.services.warnings import service_warnings
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults, subdomain_faults
 from protocols.kube.objects import at, items
@@ -270,6 +271,9 @@ class ServiceStrategy(Strategy):
         if causes := Allocation(self.ranges, taken, self.services).assign(spec, before):
             raise AllocationInvalid(causes)
         return {**obj, "spec": spec}
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return service_warnings(new)
 
     @property
     def families(self) -> tuple[str, ...]:

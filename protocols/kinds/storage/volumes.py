@@ -8,6 +8,7 @@ from msgspec.structs import asdict, replace
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Ordered
+from protocols.kinds.check.warnings import claim_warnings
 from protocols.kinds.served.columns import AGE, NAME, cell, name
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -26,6 +27,7 @@ from protocols.kinds.storage.volume_rules import (
     node_drivers_change_causes,
     volume_change_causes,
 )
+from protocols.kinds.storage.warnings import CLASS_ANNOTATION, annotation_warnings, volume_warnings
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 from protocols.kube.times import now
@@ -72,6 +74,9 @@ class _VolumeStrategy(Strategy):
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + volume_change_causes(new, old)
 
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return volume_warnings(new)
+
 
 class _ClaimStrategy(Strategy):
     has_status = True
@@ -98,6 +103,9 @@ class _ClaimStrategy(Strategy):
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + claim_change_causes(new, old)
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return [*annotation_warnings(new, CLASS_ANNOTATION), *claim_warnings("spec", new["spec"])]
 
 
 class _StorageClassStrategy(Strategy):
@@ -131,7 +139,15 @@ class _CSIDriverStrategy(Strategy):
         if not spec.get("volumeLifecycleModes"):
             spec["volumeLifecycleModes"] = ["Persistent"]
 
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        unset = at(new, "spec", "serviceAccountTokenInSecrets") is None
+        return [TOKENS_LOGGED] if old is None and unset and items(new, "spec", "tokenRequests") else []
 
+
+TOKENS_LOGGED = (
+    "spec.serviceAccountTokenInSecrets is unset; if supported by this CSI driver, set to true to prevent possible "
+    "logging of tokens in volume attributes"
+)
 DRIVER_DEFAULTS = {
     "attachRequired": True,
     "fsGroupPolicy": "ReadWriteOnceWithFSType",
@@ -159,7 +175,7 @@ def _phase(obj: Object) -> str:
 def class_of(obj: Object) -> str:
     """Return the storage class of a volume or claim, which an annotation of old names first; empty if there is none."""
     annotations = at(obj, "metadata", "annotations") or {}
-    return annotations.get("volume.beta.kubernetes.io/storage-class") or text(obj, "spec", "storageClassName")
+    return annotations.get(CLASS_ANNOTATION) or text(obj, "spec", "storageClassName")
 
 
 def is_default(obj: Object) -> bool:

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from protocols.kinds.check.causes import Cause, invalid, required
 from protocols.kinds.check.table import Struct, causes_of
+from protocols.kinds.pods.warnings import pod_warnings
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.rules import numbers, status_check, within
 from protocols.kinds.workloads.strategy import WorkloadStrategy, spec_of, template_of
@@ -65,6 +66,9 @@ class TemplateStrategy(Strategy):
 
     def validate_create(self, obj: Object) -> list[Cause]:
         return template_causes("template", obj.get("template") or {})
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        return pod_warnings(new.get("template") or {}, "template")
 
     def bumps_generation(self, new: Object, old: Object) -> bool:
         return new.get("template") != old.get("template")

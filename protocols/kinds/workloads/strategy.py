@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from protocols.kinds.check.causes import Cause
-from protocols.kinds.pods.rules import grace_warnings
+from protocols.kinds.pods.warnings import pod_warnings
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.rules import collision_causes
 from protocols.kinds.workloads.templates import default_template
@@ -47,7 +47,12 @@ class WorkloadStrategy(Strategy):
         name = new["metadata"].get("name") or ""
         faults = label_faults(name) if self.names_pods and old is None else []
         name_warnings = [f"{POD_NAMES}: [{' '.join(faults)}]"] if faults else []
-        return name_warnings + grace_warnings("spec.template.spec", template_of(new).get("spec") or {})
+        changed = old is None or self.bumps_generation(new, old)
+        return name_warnings + (self.template_warnings(new) if changed else [])
+
+    def template_warnings(self, new: Object) -> list[str]:
+        """Return warnings about the template of pods."""
+        return pod_warnings(template_of(new), "spec.template")
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return super().validate_status(new, old) + collision_causes(new, old)

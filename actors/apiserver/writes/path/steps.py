@@ -256,12 +256,12 @@ def _encode(change: Change, current: Stored, taken: Collection[str]) -> Written:
     resource = target.resource
     if old is None or new is None:
         return Written(current, removed=True)
+    warnings = [] if target.subresource else resource.strategy.warnings(new, old)
     if same(new, old) and not resource.converter.is_outdated(current.raw):
-        return Written(current, same=True)
+        return Written(current, same=True, warnings=warnings)
     raw = encode_object(resource.converter.to_stored(allocated(resource, new, old, taken)))
     stored = Stored(current.key, current.rv, raw)
     if finished(new):
         return Written(stored, removed=True)
-    warnings = [] if target.subresource else resource.strategy.warnings(new, old)
     fields = "" if change.options.dry_run else changed_fields(target, old, new)
     return Written(stored, warnings=warnings, fields=fields)
