@@ -97,7 +97,7 @@ class Adoption:
             container = Container(record, config, sandbox, script, self._image(record, config))
             self._deps.pods.add_container(container)
             if config.mounts:
-                self._deps.mount_points.hold(container)
+                self._deps.mount_points.claim(container)
 
     def _image(self, record: ContainerRecord, config: pb.ContainerConfig) -> Image | None:
         """Return the image that it was created with, whichever has its name now.
@@ -125,6 +125,7 @@ class Adoption:
             if id not in self._deps.pods.containers:
                 self._end_shim(id)
         self._deps.processes.cgroups.sweep(self._deps.pods.containers)
+        self._deps.mount_points.sweep()
 
     def _end_shim(self, id: str) -> None:
         directory = self._deps.state.shim(id)

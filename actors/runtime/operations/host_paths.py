@@ -64,13 +64,8 @@ class MountPoints:
         self._held = Counter[str]()
         self._made = self._load()
 
-    def hold(self, container: Container) -> None:
-        """Count a container that exists already."""
-        with self._lock:
-            self._held.update(_targets(container))
-
     def claim(self, container: Container) -> None:
-        """Count a new container, and record the paths that its shim will make."""
+        """Count a container, and record the paths that its shim will make."""
         with self._lock:
             targets = _targets(container)
             self._held.update(targets)
@@ -89,6 +84,11 @@ class MountPoints:
                 del self._held[target]
             if ended and self._made:
                 self._remove([path for path in self._made if any(_within(target, path) for target in ended)])
+
+    def sweep(self) -> None:
+        """Remove what no container holds: the runtime was killed while it removed one."""
+        with self._lock:
+            self._remove(list(self._made))
 
     def clear(self) -> None:
         """Remove all that was made, once no container runs."""

@@ -61,12 +61,20 @@ def test_mount_points_survive_a_restart_and_end_with_the_plane(tmp_path: Path) -
     made = container(tmp_path / "x" / "y")
     start(MountPoints(tmp_path), made)
     again = MountPoints(tmp_path)
-    again.hold(made)
+    again.claim(made)
+    again.sweep()
+    assert (tmp_path / "x" / "y").is_dir()
     other = container(tmp_path / "x" / "z")
     start(again, other)
     again.release(other)
     assert (tmp_path / "x" / "y").is_dir()
     again.clear()
+    assert not (tmp_path / "x").exists()
+
+
+def test_mount_points_of_a_removal_that_was_cut_short_go_at_the_next_start(tmp_path: Path) -> None:
+    start(MountPoints(tmp_path), container(tmp_path / "x" / "y"))
+    MountPoints(tmp_path).sweep()
     assert not (tmp_path / "x").exists()
 
 
