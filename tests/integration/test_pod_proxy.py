@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import web
+from yarl import URL
 
 from protocols.kube.meta import SERVICE_NAME_LABEL, SLICE_MANAGER, SLICE_MANAGER_LABEL
 from tests.support.apiserver_plane import Plane
@@ -19,7 +20,7 @@ NS = "/api/v1/namespaces/default"
 SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
 PATCH = {"Content-Type": "application/merge-patch+json"}
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
-FORWARDED = ("X-Kept", "Authorization", "Cookie", "X-Remote-User")
+FORWARDED = ("X-Kept", "Authorization", "Cookie", "X-Remote-User", "X-Forwarded-Uri", "X-Forwarded-For")
 
 
 async def _echo(request: web.Request) -> web.StreamResponse:
@@ -70,14 +71,16 @@ async def message(answer: aiohttp.ClientResponse) -> str:
 async def test_pod_proxy_passes_method_path_query_and_body_without_credentials(plane: Plane) -> None:
     async with backend() as port, plane.client() as session:
         await put_pod(session, "proxy", "127.0.0.1", port)
-        given = {"X-Kept": "z", "Cookie": "c=d", "X-Remote-User": "admin"}
+        given = {"X-Kept": "z", "Cookie": "c=d", "X-Remote-User": "admin", "X-Forwarded-For": "192.0.2.1"}
         for name in ("proxy", f"proxy:{port}", f"http:proxy:{port}"):
             for method in METHODS:
-                path = f"{NS}/pods/{name}/proxy/a/proxy%2Fb?x=%2F"
+                path = f"{NS}/pods/{name}/proxy/a/proxy%2Fb"
                 waits = method == "PUT"  # for the server's 100 Continue
-                async with session.request(method, path, data=b"body", headers=given, expect100=waits) as answer:
+                url = URL(f"{path}?x=%2F", encoded=True)
+                async with session.request(method, url, data=b"body", headers=given, expect100=waits) as answer:
                     assert answer.status == 203, await answer.text()
-                    assert await answer.json() == [method, "/a/proxy%2Fb?x=/", "body", {"X-Kept": "z"}]
+                    seen = {"X-Kept": "z", "X-Forwarded-Uri": path, "X-Forwarded-For": "127.0.0.1"}
+                    assert await answer.json() == [method, "/a/proxy%2Fb?x=%2F", "body", seen]
             async with session.head(f"{NS}/pods/{name}/proxy/a") as answer:
                 assert (answer.status, await answer.read()) == (203, b"")
         async with session.get(f"{NS}/pods/proxy/proxy?x=1", allow_redirects=False) as answer:

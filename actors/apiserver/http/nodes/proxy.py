@@ -63,7 +63,9 @@ class Proxy:
         if not (path or to_node) and http.method in ("GET", "HEAD"):
             await self._backends.named(target)
             return web.Response(status=301, headers={hdrs.LOCATION: f"{base}/{query and '?'}{query}"})
-        sent = Forwarded(query, passed(http.headers), http.content if http.can_read_body else None)
+        headers = passed(http.headers)
+        headers.update({"X-Forwarded-Uri": base + (path or "/"), "X-Forwarded-For": http.remote or ""})
+        sent = Forwarded(query, headers, http.content if http.can_read_body else None)
         await send_continue(http)
         source, hosts = await (self._open_node if to_node else self._open_pod)(request, path or "/", sent)
         async with source:
