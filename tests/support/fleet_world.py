@@ -5,13 +5,13 @@ from typing import Any, cast
 
 import msgspec
 
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.fleet.profiles.expand import NodeTemplate, expand
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod, packed, take_over, unpacked
 from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.lifecycle.pods.types import SECOND
 from protocols.lifecycle.status.events import PodEvent

@@ -8,9 +8,9 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any
 
-from actors.apiserver.writes.patches.json_patch import apply_merge_patch
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from protocols.dra.pods import is_reserved_for
+from protocols.kinds.patches.json_patch import apply_merge_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.shapes.shape import Shape
 from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource

@@ -10,11 +10,11 @@ from actors.apiserver.api.request.target import Target, conflict
 from actors.apiserver.writes.change import Mutation
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from actors.apiserver.writes.owners import Owners, apply, updaters
-from actors.apiserver.writes.patches.json_patch import apply_json_patch, apply_merge_patch
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.apiserver.writes.update import unnamed, updated
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, bad_patch, body_kind, clean_changed
 from protocols.kinds.check.causes import forbidden, required
+from protocols.kinds.patches.json_patch import apply_json_patch, apply_merge_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.shapes.clean import WrongType
 from protocols.kube.errors import KubeError
 from protocols.kube.meta import Object

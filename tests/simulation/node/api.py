@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from actors.apiserver.writes.patches.json_patch import apply_merge_patch
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.json_patch import apply_merge_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.table import EVENTS, PODS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, version_of

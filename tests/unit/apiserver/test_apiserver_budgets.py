@@ -10,7 +10,7 @@ import pytest
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.budgets import Budgets
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.policy.budgets import BUDGETS
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.policy.network_policies import NETWORK_POLICIES, NOT_ENFORCED
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.pods.health import drop_disabled, health_causes
 from protocols.kinds.pods.pods import PodStrategy
 from protocols.kinds.shapes.registry import kind_shape

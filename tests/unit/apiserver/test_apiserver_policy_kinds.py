@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from actors.apiserver.table import TABLE
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.served.row import Served
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object

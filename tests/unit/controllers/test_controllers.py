@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.writes.patches.json_patch import apply_merge_patch
 from actors.controllers.common.informers import ChangeHandler, FanOut
 from actors.controllers.lifecycle.namespace_content import (
     CONTENT,
@@ -28,6 +27,7 @@ from actors.controllers.lifecycle.namespaces import (
     missing_namespaces,
     namespace_content_steps,
 )
+from protocols.kinds.patches.json_patch import apply_merge_patch
 from protocols.kinds.table import CONFIGMAPS, PODS
 from protocols.kubeclient.workqueue import MAX_DELAY_S, RetryBackoff
 

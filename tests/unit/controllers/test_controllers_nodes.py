@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
 from actors.controllers.common.informers import ChangeHandler
 from actors.controllers.common.pod_eviction import NODE_TAINTS, EvictionMetrics
 from actors.controllers.lifecycle.pod_gc import trim_pod
@@ -31,6 +30,7 @@ from actors.controllers.nodes.taints import (
     taints_of,
 )
 from protocols.kinds import views
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kinds.table import LEASES, NODES, PODS, Resource
 from protocols.kube.errors import ApiAway, ApiError

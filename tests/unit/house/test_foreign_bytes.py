@@ -94,7 +94,7 @@ TABLE: dict[str, Entry] = {
     "actors/apiserver/writes/ownership/entries.py": Entry(1, "clients: managedFields", BODY),
     "actors/apiserver/writes/ownership/fields.py": Entry(1, "clients: managedFields", BODY),
     "actors/apiserver/writes/patch.py": Entry(1, "clients", BODY),
-    "actors/apiserver/writes/patches/json_patch.py": Entry(1, OWN, "a copy of an object, encoded before"),
+    "protocols/kinds/patches/json_patch.py": Entry(1, OWN, "a copy of an object, encoded before"),
     "actors/apiserver/writes/validation.py": Entry(3, "clients", f"{BODY}; numbers are skipped"),
     "actors/controllers/lifecycle/pod_gc.py": Entry(1, OWN, "tolerations encoded before"),
     "actors/controllers/services/endpoints.py": Entry(1, OWN, "ports encoded before"),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.writes.patches.json_patch import apply_merge_patch
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.json_patch import apply_merge_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object

@@ -29,11 +29,11 @@ from actors.apiserver.watch.begin import FutureWatches, Opened, open_watch
 from actors.apiserver.watch.channel import error_bytes
 from actors.apiserver.watch.connection import ConnectionOptions, WatchConnection
 from actors.apiserver.watch.hub import Hub
-from actors.apiserver.watch.messages import MessageTransport
 from actors.apiserver.watch.scope import Scope
 from protocols.kinds.check.causes import forbidden
 from protocols.kube.errors import StatusError
 from protocols.streams.accepting import ProtocolUnknown, accept_websocket, is_websocket_request, send_until_closed
+from protocols.streams.event_messages import MessageTransport
 
 
 class Reading:

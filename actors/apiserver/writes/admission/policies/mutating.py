@@ -10,9 +10,9 @@ from actors.apiserver.writes.admission.policies.validating import Binding, Polic
 from actors.apiserver.writes.change import Change
 from actors.apiserver.writes.ownership.apply import ConfigInvalid, applied, without_nulls
 from actors.apiserver.writes.ownership.entries import APPLY, Author
-from actors.apiserver.writes.patches.json_patch import apply_json_patch
 from protocols.cel.text.source import CelError
 from protocols.errors import NodeplaneError
+from protocols.kinds.patches.json_patch import apply_json_patch
 from protocols.kinds.shapes.shape import LIST, Shape
 from protocols.kube.errors import KubeError, PatchTestFailed
 from protocols.kube.meta import Object

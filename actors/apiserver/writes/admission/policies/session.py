@@ -31,10 +31,10 @@ from actors.apiserver.writes.admission.policies.webhook import (
 )
 from actors.apiserver.writes.change import DELETE, Change
 from actors.apiserver.writes.metadata import keep_server_fields
-from actors.apiserver.writes.patches.json_patch import apply_json_patch
 from actors.apiserver.writes.update import amended
 from actors.apiserver.writes.validation import clean_changed
 from protocols.cel.text.source import CelError
+from protocols.kinds.patches.json_patch import apply_json_patch
 from protocols.kinds.served.row import Served
 from protocols.kinds.shapes.clean import WrongType
 from protocols.kube.errors import KubeError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.writes.patches.strategic import apply_strategic_patch
+from protocols.kinds.patches.strategic import apply_strategic_patch
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.errors import KubeError
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.writes.patches.json_patch import (
+from protocols.kinds.patches.json_patch import (
     COPY_LIMIT,
     OPERATIONS_LIMIT,
     apply_json_patch,

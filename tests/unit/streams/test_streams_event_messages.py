@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.apiserver.watch.messages import MessageTransport, events_of
+from protocols.streams.event_messages import MessageTransport, events_of
 
 
 @pytest.mark.parametrize(
