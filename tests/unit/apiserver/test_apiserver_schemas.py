@@ -6,8 +6,8 @@ import sys
 import msgspec
 import pytest
 
-from actors.apiserver.http.endpoints.openapi import OpenApi
 from actors.apiserver.table import TABLE
+from protocols.kinds.openapi.documents import OpenApi
 from protocols.kinds.shapes.descriptions import DESCRIPTIONS, described_types, description
 from protocols.kinds.shapes.registry import kind_shape, registry
 from protocols.kinds.shapes.shape import Shape

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from actors.apiserver.http.endpoints.openapi import PARAMETERS
 from actors.apiserver.table import TABLE
+from protocols.kinds.openapi.documents import PARAMETERS
 from protocols.kinds.served.row import ALL_VERBS, Served
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "reference" / "api.md").read_text()

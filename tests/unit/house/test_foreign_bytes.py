@@ -76,7 +76,7 @@ TABLE: dict[str, Entry] = {
     "actors/apiserver/api/stored.py": Entry(7, "the store, which others may share", OBJECT),
     "actors/apiserver/http/authentication/signing.py": Entry(1, "bearers of tokens", "LONGEST_TOKEN, signed by us"),
     "actors/apiserver/http/connection/requests.py": Entry(3, "clients", BODY),
-    "actors/apiserver/http/endpoints/openapi_v2.py": Entry(1, OWN, "documents that this process made"),
+    "protocols/kinds/openapi/v2.py": Entry(1, OWN, "documents that this process made"),
     "actors/apiserver/http/endpoints/subresources.py": Entry(1, "clients", BODY),
     "actors/apiserver/http/endpoints/writing.py": Entry(1, "clients", BODY),
     "actors/apiserver/http/nodes/dialing.py": Entry(1, "a node", "64 KiB, no deeper than the reader"),

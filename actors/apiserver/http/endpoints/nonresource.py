@@ -20,9 +20,9 @@ from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
-from actors.apiserver.http.endpoints.openapi import OpenApi, content_hash
-from actors.apiserver.http.endpoints.openapi_v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.errors import NodeplaneError
+from protocols.kinds.openapi.documents import OpenApi, content_hash
+from protocols.kinds.openapi.v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.kinds.served.row import Table
 from protocols.kube.meta import Object
 

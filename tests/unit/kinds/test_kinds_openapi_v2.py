@@ -2,9 +2,9 @@
 
 import msgspec
 
-from actors.apiserver.http.endpoints.openapi import OpenApi
-from actors.apiserver.http.endpoints.openapi_v2 import as_json, as_protobuf, converted, definitions
 from actors.apiserver.table import TABLE
+from protocols.kinds.openapi.documents import OpenApi
+from protocols.kinds.openapi.v2 import as_json, as_protobuf, converted, definitions
 from protocols.kinds.served.row import Table
 from protocols.wire.protobuf import fields
 
