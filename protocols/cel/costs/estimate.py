@@ -7,7 +7,7 @@ are seen before anything is evaluated. Sizes are pessimistic where nothing is kn
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from protocols.cel.costs.rules import RULES, linear
+from protocols.cel.costs.rules import APPENDING, NUMBERS, RULES, Rule, linear
 from protocols.cel.costs.sizes import (
     DOMAINS,
     FAR,
@@ -36,8 +36,11 @@ from protocols.cel.evaluation.tree import (
     tree_of,
 )
 from protocols.cel.functions.patterns import pattern_cost
+from protocols.cel.functions.values import Uint
 
 LIMIT = 1_000_000
+ACCUMULATOR = "@result"
+"""What macros name the value that they make: no expression can."""
 
 
 class _Worst(NamedTuple):
@@ -109,8 +112,18 @@ def _call(node: Call, scope: _CostScope) -> _Worst:
         parts[1] = _Worst(pattern_cost(text_of(node.parts[1])), parts[1].size)
     if name == "_?._" and (field := text_of(node.parts[-1])) is not None:
         return _Worst(total(1, *(part.cost for part in parts)), selected(parts[0].size, field))
-    own, size = RULES.get(name, linear)([part.size for part in parts])
+    own, size = _rule(node)([part.size for part in parts])
     return _Worst(total(own, *(part.cost for part in parts)), size)
+
+
+def _rule(node: Call) -> Rule:
+    if node.name == "_+_":
+        first, last = node.parts
+        if any(isinstance(part, Const) and type(part.value) in (int, float, Uint) for part in node.parts):
+            return NUMBERS
+        if isinstance(first, Ident) and first.name == ACCUMULATOR and isinstance(last, ListLiteral):
+            return APPENDING
+    return RULES.get(node.name, linear)
 
 
 def _list(node: ListLiteral, scope: _CostScope) -> _Worst:

@@ -8,6 +8,8 @@ from protocols.cel.costs.sizes import (
     FAR,
     ONE,
     Declared,
+    Entries,
+    Given,
     Size,
     element,
     largest,
@@ -22,6 +24,10 @@ Sizes = list[Size]
 Rule = Callable[[Sizes], tuple[int, Size]]
 DIGITS = 1000
 """Characters that one number can become in `format`."""
+TWICE, WRITTEN = 2, 16
+"""Characters that `format` makes of one of a text (`%x`), and of a part of another value."""
+READING = ("int", "uint", "double", "bool", "duration", "timestamp")
+"""Conversions, which upstream prices alike whatever they read."""
 PATTERN = 128
 """Characters of the longest pattern that a named format stands for."""
 FAULTS, FAULT = 4, 512
@@ -58,7 +64,17 @@ def _plus(sizes: Sizes) -> tuple[int, Size]:
 
 
 def _smaller(sizes: Sizes) -> int:
-    return max(1, min(map(walked, sizes)))
+    """Upstream's for what comes with a request: a list is as cheap as a text of its length."""
+    return max(1, min(tenth(size.length) if isinstance(size, Given) else walked(size) for size in sizes))
+
+
+def _prefixed(sizes: Sizes) -> int:
+    return tenth(sizes[1].length)
+
+
+def _added(sizes: Sizes) -> tuple[int, Size]:
+    """Cost `+` that appends one element to the list that a macro makes."""
+    return 1, together(sizes)
 
 
 def _inserted(sizes: Sizes) -> tuple[int, Size]:
@@ -80,12 +96,12 @@ def _matches(sizes: Sizes) -> int:
 
 
 def _found(sizes: Sizes) -> tuple[int, Size]:
-    return product(_matches(sizes), 4), sizes[0]
+    return _matches(sizes), sizes[0]
 
 
 def _all_found(sizes: Sizes) -> tuple[int, Size]:
     count = sizes[0].length + 1
-    return total(product(_matches(sizes), 4), 2 * count), Size(count, 2 * count)
+    return _matches(sizes), Size(count, 2 * count)
 
 
 def _place(sizes: Sizes) -> int:
@@ -93,12 +109,13 @@ def _place(sizes: Sizes) -> int:
 
 
 def _among(sizes: Sizes) -> int:
-    return 1 if sizes[1] in (DOMAINS, ENTRIES) else total(sizes[1].length, tenth(sizes[1].deep))
+    return 1 if sizes[1] in (DOMAINS, ENTRIES) or isinstance(sizes[1], Entries) else max(1, sizes[1].length)
 
 
 def _replaced(sizes: Sizes) -> tuple[int, Size]:
-    length = product(sizes[0].length + 1, max(size.length for size in sizes[1:]) + 1)
-    return total(1, tenth(length)), Size(length, length)
+    text, new = sizes[0].length, sizes[2].length
+    length = product(text + 1, new + 1) if new else text
+    return tenth(max(2 * text, length)), Size(length, length)
 
 
 def _joined(sizes: Sizes) -> tuple[int, Size]:
@@ -108,12 +125,16 @@ def _joined(sizes: Sizes) -> tuple[int, Size]:
 
 
 def _formatted(sizes: Sizes) -> tuple[int, Size]:
-    length = product(sizes[0].length + 1, sizes[-1].deep + DIGITS // 4)
-    return total(sizes[0].length, tenth(length)), Size(length, length)
+    """Each element of the list is written once, at most."""
+    template, values = sizes[0], sizes[-1]
+    item = element(values)
+    parts = product(values.deep, TWICE if item.length == item.deep else WRITTEN)
+    length = total(template.length, product(min(values.length, template.length), DIGITS), parts)
+    return tenth(length), Size(length, length)
 
 
 def _split(sizes: Sizes) -> tuple[int, Size]:
-    return 2 * (sizes[0].length + 1), Size(sizes[0].length + 1, 2 * (sizes[0].length + 1))
+    return tenth(2 * sizes[0].length), Size(sizes[0].length + 1, 2 * (sizes[0].length + 1))
 
 
 def _quoted(sizes: Sizes) -> tuple[int, Size]:
@@ -126,7 +147,11 @@ def _ordered(sizes: Sizes) -> tuple[int, Size]:
 
 
 def _pairwise(sizes: Sizes) -> int:
-    return product(sizes[0].deep, sizes[-1].deep)
+    return max(1, product(sizes[0].length, sizes[-1].length))
+
+
+def _pairwise_twice(sizes: Sizes) -> int:
+    return product(2, _pairwise(sizes))
 
 
 def _flat(sizes: Sizes) -> tuple[int, Size]:
@@ -151,6 +176,9 @@ def _judged(sizes: Sizes) -> tuple[int, Size]:
     return max(0, product(tenth(sizes[-1].length), PATTERN // 4) - 1), Declared(1, faults.deep, faults)
 
 
+NUMBERS: Rule = _yes_or_no(lambda sizes: 1)
+"""`+` of numbers."""
+APPENDING: Rule = _added
 RULES: Mapping[str, Rule] = {
     "_&&_": _yes_or_no(lambda sizes: 0),
     "_||_": _yes_or_no(lambda sizes: 0),
@@ -166,6 +194,8 @@ RULES: Mapping[str, Rule] = {
     "_?._": _part,
     "first": _part,
     "last": _part,
+    **dict.fromkeys(("startsWith", "endsWith"), _yes_or_no(_prefixed)),
+    **dict.fromkeys(READING, _yes_or_no(lambda sizes: 1)),
     "matches": _yes_or_no(_matches),
     "find": _found,
     "findAll": _all_found,
@@ -180,7 +210,7 @@ RULES: Mapping[str, Rule] = {
     "distinct": lambda sizes: (product(sizes[0].length, sizes[0].deep), sizes[0]),
     "sets.contains": _yes_or_no(_pairwise),
     "sets.intersects": _yes_or_no(_pairwise),
-    "sets.equivalent": _yes_or_no(_pairwise),
+    "sets.equivalent": _yes_or_no(_pairwise_twice),
     "flatten": _flat,
     "lists.range": _range,
     "size": _yes_or_no(lambda sizes: 1),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 FAR = 1 << 62
 
@@ -20,10 +20,18 @@ class Declared(Size):
     item: Size | None
     fields: Mapping[str, Size]
 
-    def __new__(cls, length: int, deep: int, item: Size | None, fields: Mapping[str, Size] | None = None) -> "Declared":
+    def __new__(cls, length: int, deep: int, item: Size | None, fields: Mapping[str, Size] | None = None) -> Self:
         self = super().__new__(cls, length, deep)
         self.item, self.fields = item, fields or {}
         return self
+
+
+class Given(Declared):
+    """Size of a list, map or object that comes with a request, which bounds all of it."""
+
+
+class Entries(Given):
+    """Size of a map that comes with a request: a key is found without a search."""
 
 
 ONE = Size(1, 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.cel.costs.sizes import ONE, Declared, Size
+from protocols.cel.costs.sizes import ONE, Entries, Given, Size
 from protocols.cel.functions.conversions import read_timestamp
 from protocols.cel.functions.values import Duration, MapList, SetList, Timestamp
 from protocols.cel.text.source import EvaluationError
@@ -51,7 +51,8 @@ def size_of(cel_type: CelType, cap: int = LIMIT) -> Size:
         return ONE
     length = max_count(cel_type, cap)
     item = size_of(cel_type.item, cap)
-    return Declared(length, min(cap, length + length * item.deep), item)
+    kind = Entries if cel_type.form == "map" else Given
+    return kind(length, min(cap, length + length * item.deep), item)
 
 
 def max_count(cel_type: CelType, cap: int = LIMIT) -> int:
@@ -64,7 +65,7 @@ def max_count(cel_type: CelType, cap: int = LIMIT) -> int:
 def _object_size(cel_type: CelType, cap: int) -> Size:
     fields = {name: size_of(field_type, cap) for name, field_type in cel_type.fields.values()}
     deep = min(cap, len(fields) + sum(size.deep for size in fields.values()))
-    return Declared(len(fields), deep, None, fields)
+    return Given(len(fields), deep, None, fields)
 
 
 def converted(value: Any, cel_type: CelType) -> Any:

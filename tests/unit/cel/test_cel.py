@@ -168,7 +168,7 @@ HUNDRED = "[" + ", ".join(["1"] * 100) + "]"
         "optional.of(1)" + ".optFlatMap(x, optional.of(x))" * 14 + ".hasValue()",
         "lists.range(100000000).size() == 1",
         'lists.range(device.attributes["d"].size() * 10000000).size() == 1',
-        f'{HUNDRED}.all(i, "{"x" * 8000}".split("").size() > 0)',
+        f'{HUNDRED}.all(i, {HUNDRED}.all(j, "{"x" * 8000}".split("").size() > 0))',
         '"a".matches("\\\\pL{1000}")',
         f'"a".matches("{chr(92) * 2}pL{chr(92) * 2}pL" + {LONG})',
         "true" + " && 1 == 1" * 900,
