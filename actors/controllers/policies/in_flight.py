@@ -16,19 +16,33 @@ GRACE_S = 30.0
 CREDIT_S = 5.0
 """Longest time by which an object is seen before its charge."""
 
+Entry = tuple[float, Quantity]
+"""Time of expiry and amount."""
+Entries = dict[str, list[Entry]]
+"""By resource name."""
+
 
 class InFlightCharges:
-    """Charges without an object, and objects without a charge. Memory is bounded by the writes of GRACE_S."""
+    """Charges without an object, and objects without a charge. Memory is bounded by the writes of GRACE_S.
+
+    An object that no charge is for, as one from before the quota, must not pass its credit on for ever: a charge that
+    uses it up leaves its own object without one, whose credit ends when the first would have.
+    """
 
     def __init__(self) -> None:
-        self._charges, self._credits = _Expiring(GRACE_S), _Expiring(CREDIT_S)
+        self._charges, self._credits, self._passed_on = _Expiring(GRACE_S), _Expiring(CREDIT_S), _Expiring(CREDIT_S)
 
     def charged(self, amounts: Amounts, now: float) -> None:
-        self._charges.add(self._credits.take(amounts, now), now)
+        missing, taken = self._credits.take(amounts, now)
+        self._charges.add(missing, now)
+        self._passed_on.extend(taken)
 
     def stored(self, amounts: Amounts, now: float) -> None:
         """Record that an object appeared, or uses more than before. It settles the oldest charges."""
-        self._credits.add(self._charges.take(amounts, now), now)
+        missing, _ = self._charges.take(amounts, now)
+        missing, old = self._passed_on.take(missing, now)
+        self._credits.extend(old)
+        self._credits.add(missing, now)
 
     def outstanding(self, now: float) -> Amounts:
         """Return the amounts charged for objects that may still appear."""
@@ -43,17 +57,27 @@ class _Expiring:
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
-        self._held: defaultdict[str, deque[tuple[float, Quantity]]] = defaultdict(deque)
-        """Times of expiry and amounts, the oldest first."""
+        self._held: defaultdict[str, deque[Entry]] = defaultdict(deque)
+        """The oldest first."""
 
     def add(self, amounts: Amounts, now: float) -> None:
         for name, amount in amounts.items():
             self._live(name, now).append((now + self._seconds, amount))
 
-    def take(self, amounts: Amounts, now: float) -> Amounts:
-        """Remove the positive amounts, the oldest first; return the part that was not there."""
-        missing = {name: self._take(self._live(name, now), amount) for name, amount in amounts.items()}
-        return {name: amount for name, amount in missing.items() if amount > ZERO}
+    def extend(self, entries: Entries) -> None:
+        """Add amounts that expire when they would have elsewhere."""
+        for name, added in entries.items():
+            self._held[name] = deque(sorted((*self._held[name], *added), key=_expiry))
+
+    def take(self, amounts: Amounts, now: float) -> tuple[Amounts, Entries]:
+        """Remove the positive amounts, the oldest first; return the part that was not there, and what was."""
+        missing, taken = Amounts(), Entries()
+        for name, amount in amounts.items():
+            taken[name] = self._take(self._live(name, now), amount)
+            left = amount - sum((each for _, each in taken[name]), ZERO)
+            if left > ZERO:
+                missing[name] = left
+        return missing, taken
 
     def total(self, now: float) -> Amounts:
         return {
@@ -63,20 +87,26 @@ class _Expiring:
     def next_expiry(self) -> float | None:
         return min((held[0][0] for held in self._held.values() if held), default=None)
 
-    def _live(self, name: str, now: float) -> deque[tuple[float, Quantity]]:
+    def _live(self, name: str, now: float) -> deque[Entry]:
         held = self._held[name]
         while held and held[0][0] <= now:
             held.popleft()
         return held
 
-    def _take(self, held: deque[tuple[float, Quantity]], amount: Quantity) -> Quantity:
+    def _take(self, held: deque[Entry], amount: Quantity) -> list[Entry]:
+        taken = []
         while held and amount > ZERO:
             expiry, oldest = held.popleft()
             if oldest > amount:
                 held.appendleft((expiry, oldest - amount))
-                return ZERO
+                oldest = amount
+            taken.append((expiry, oldest))
             amount -= oldest
-        return amount
+        return taken
+
+
+def _expiry(entry: Entry) -> float:
+    return entry[0]
 
 
 def corrected(used: Amounts, counted: Amounts, outstanding: Amounts) -> Amounts:

@@ -17,7 +17,7 @@ from protocols.kinds.table import RESOURCEQUOTAS
 from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, key_of, name_of, namespace_of, terminating, version_of
 from protocols.kube.quantity import ZERO
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, ApiError
 from protocols.kubeclient.informer import Informer
 from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.quota.amounts import Amounts, increase, masked, parsed, texts, total
@@ -195,8 +195,15 @@ class QuotaController:
             },
         }
         self._mine[key_of(quota)] = used
-        with suppress_status(404):
-            await self._client.patch(RESOURCEQUOTAS, name_of(quota), namespace_of(quota), body, subresource="status")
+        try:
+            with suppress_status(404):
+                await self._client.patch(
+                    RESOURCEQUOTAS, name_of(quota), namespace_of(quota), body, subresource="status"
+                )
+        except ApiError as error:
+            if error.code == 409:  # not written: an event with this usage shows a charge
+                self._mine.pop(key_of(quota), None)
+            raise
 
 
 def _replacing(old: Any, new: Mapping[str, str]) -> dict[str, str | None]:

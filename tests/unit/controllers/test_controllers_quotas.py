@@ -11,14 +11,16 @@ import pytest
 from actors.controllers.common.informers import FirstObject
 from actors.controllers.common.kinds import Kinds
 from actors.controllers.garbage.custom_resources import CustomResourceFollower
-from actors.controllers.policies.in_flight import GRACE_S
+from actors.controllers.policies.in_flight import CREDIT_S, GRACE_S, InFlightCharges
 from actors.controllers.policies.quotas import QuotaController
 from actors.controllers.policies.start import PolicyControllers
 from protocols.kinds.table import PODS, RESOURCEQUOTAS
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
+from protocols.kubeclient.client import ApiError
 from protocols.kubeclient.informer import Informer
 from protocols.quota import pods
+from protocols.quota.amounts import parsed
 from tests.support.memory_api import MemoryApi
 
 
@@ -125,6 +127,32 @@ async def test_quota_that_is_deleted_during_its_pass_ends_it() -> None:
     await scene.passed()
     assert not scene.controller._in_flight
     assert not scene.controller._mine
+
+
+async def test_write_that_conflicts_hides_no_charge_of_the_same_usage() -> None:
+    """The next charge was offset against that object, and given back before its own object was seen."""
+    scene = Scene()
+    scene.quota({"pods": "0"}, pods="5")
+    await scene.passed()
+    scene.pod("a")
+    scene.api.fault = Mock(side_effect=ApiError(409, {}))
+    with pytest.raises(ApiError):
+        await scene.passed()
+    scene.api.fault = lambda *write: None
+    scene.quota({"pods": "1"}, pods="5")
+    scene.quota({"pods": "2"}, pods="5")
+    assert (await scene.passed())["used"] == {"pods": "2"}
+
+
+def test_object_without_a_charge_offsets_others_for_a_while_only() -> None:
+    """One from before the quota did as long as others followed it."""
+    charges, one = InFlightCharges(), parsed({"pods": "1"})
+    charges.stored(one, 0.0)
+    for second in range(1, int(CREDIT_S) + 1):
+        charges.charged(one, float(second))
+        charges.stored(one, float(second))
+    charges.charged(one, CREDIT_S + 1)
+    assert charges.outstanding(CREDIT_S + 1) == one
 
 
 async def test_charge_without_an_object_is_given_back_after_the_grace_period() -> None:
