@@ -55,6 +55,15 @@ PLANE = (
         commit="9b3c4a1e",
     ),
     Mutant(
+        "resize-created",
+        "actors/podworker/pods/workers/sync.py",
+        old="            state.sizes.uncertain.add(step.existing)  # it may have been created with an earlier size\n",
+        new="            pass\n",
+        mistake="A container that was created before a restart, and a resize, retains its size.",
+        profile="resized",
+        commit="1e1c6287",
+    ),
+    Mutant(
         "resize-alone",
         "protocols/lifecycle/node/room.py",
         old="        others = {name: self._use.used.get(name, 0) - own.get(name, 0) for name in given}\n",
