@@ -89,7 +89,7 @@ def _profile(value: str) -> Object | None:
 
 
 def mirror_causes(pod: Object) -> list[Cause]:
-    """Return the faults of a new pod's annotation."""
+    """Report a mirror pod without a node."""
     if not is_mirror(pod) or text(pod, "spec", "nodeName"):
         return []
     value = annotations_of(pod)[MIRROR]
@@ -104,4 +104,4 @@ def annotation_change_causes(new: Object, old: Object) -> list[Cause]:
         if kind and now.get(key) != before.get(key):
             verb = "remove or update" if key in before else "add"
             causes.append(forbidden(f"{PATH}[{key}]", f"may not {verb} {kind}"))
-    return causes + annotation_causes(new, before=before)
+    return causes + mirror_causes(new) + annotation_causes(new, before=before)

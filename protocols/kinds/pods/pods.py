@@ -24,7 +24,7 @@ from protocols.kinds.pods.defaults import (
     qos_class,
 )
 from protocols.kinds.pods.health import drop_disabled, health_causes
-from protocols.kinds.pods.rules import IMAGES, pod_causes
+from protocols.kinds.pods.rules import IMAGES, pod_causes, token_causes
 from protocols.kinds.pods.spec.claims import claim_causes
 from protocols.kinds.pods.status import complete_status, status_causes
 from protocols.kinds.pods.subresources import (
@@ -91,7 +91,7 @@ class PodStrategy(Strategy):
 
     @staticmethod
     def _causes(pod: Object) -> list[Cause]:
-        return pod_causes(pod) + claim_causes(pod) + causes_of(IMAGES, "", pod)
+        return pod_causes(pod) + claim_causes(pod) + causes_of(IMAGES, "", pod) + token_causes(pod)
 
     def part(self, subresource: str, new: Object, old: Object) -> list[Cause]:
         keep, causes = PARTS[subresource]

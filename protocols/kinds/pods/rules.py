@@ -1,6 +1,6 @@
 """Validate pods. Messages equal upstream's."""
 
-from protocols.kinds.check.causes import Cause, duplicate, invalid, required, unsupported
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, unsupported
 from protocols.kinds.check.selectors import toleration
 from protocols.kinds.check.table import Causes, Ordered, Struct, between, each, one_of, texts
 from protocols.kinds.check.values import MAX_INT32, ip, label, labels, subdomain
@@ -13,8 +13,10 @@ from protocols.kinds.pods.spec.volumes import volume_causes
 from protocols.kinds.pods.whole import whole_causes
 from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
+from protocols.kube.objects import items, text
 
 MOST_SERVERS, MOST_SEARCHES, LONGEST_SEARCHES = 3, 32, 2048
+NO_ACCOUNT = "must not be specified when serviceAccountName is not set"
 OS_NAMES = ("linux", "windows")
 
 
@@ -126,6 +128,18 @@ image = texts(lambda name: ["must not have leading or trailing whitespace"] if n
 """The check of an image in a pod; templates may have any."""
 _images = each(Ordered(image=image))
 IMAGES = Ordered(spec=Ordered(containers=_images, initContainers=_images))
+
+
+def token_causes(pod: Object) -> list[Cause]:
+    """Forbid tokens in the volumes of a pod without an account; templates get theirs with their pods."""
+    if text(pod, "spec", "serviceAccountName"):
+        return []
+    return [
+        forbidden(f"spec.volumes[{index}].projected.sources[{number}].serviceAccountToken", NO_ACCOUNT)
+        for index, volume in enumerate(items(pod, "spec", "volumes"))
+        for number, source in enumerate(items(volume, "projected", "sources"))
+        if source.get("serviceAccountToken") is not None
+    ]
 
 
 def _all_containers(spec: Object, owner: Owner) -> list[Cause]:

@@ -9,6 +9,7 @@ from protocols.kinds.served.columns import AGE, NAME, NONE
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
 from protocols.kinds.workloads.metrics import metric, reference
+from protocols.kinds.workloads.rules import numbers
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, fresh_copy, items, text
 from protocols.kube.quantity import parse_quantity
@@ -76,6 +77,8 @@ class _AutoscalerStrategy(Strategy):
             _range,
         )
     )
+
+    status_rules = Struct(status=Struct(fields=numbers("currentReplicas", "desiredReplicas")))
 
     def default(self, obj: Object) -> None:
         spec = obj.setdefault("spec", {})

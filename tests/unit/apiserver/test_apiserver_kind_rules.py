@@ -124,6 +124,18 @@ def test_error_code_of_an_attachment_is_not_negative() -> None:
     ]
 
 
+def test_replicas_of_an_autoscaler_are_not_negative() -> None:
+    status = {"status": {"currentReplicas": -1, "desiredReplicas": -1}}
+    causes = TABLE.of("horizontalpodautoscalers").strategy.validate_status(status, {})
+    assert [cause.field for cause in causes] == ["status.currentReplicas", "status.desiredReplicas"]
+
+
+def test_external_id_of_a_node_never_changes() -> None:
+    node = {"metadata": {"name": "n"}, "spec": {"externalID": "a"}}
+    causes = TABLE.of("nodes").strategy.validate_update(node, {"metadata": {"name": "n"}, "spec": {}})
+    assert [(cause.field, cause.message) for cause in causes] == [("spec.externalID", "Forbidden: may not be updated")]
+
+
 @pytest.mark.parametrize(("port", "found"), [({}, False), ({"hostPort": 80}, False), ({"hostPort": 81}, True)])
 @pytest.mark.parametrize("plural", ["deployments", "daemonsets"])
 def test_template_on_the_hosts_network_may_leave_out_host_ports(plural: str, port: Object, found: bool) -> None:

@@ -266,6 +266,12 @@ def test_negative_grace_period_may_become_a_second_only(before: int, after: int,
     assert (spec_change_causes(new, old) == []) == allowed
 
 
+def test_token_in_a_volume_needs_an_account() -> None:
+    volume = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
+    assert faults(volumes=[volume]) == ["Forbidden volumes[0].projected.sources[0].serviceAccountToken"]
+    assert faults(volumes=[volume], serviceAccountName="a") == []
+
+
 def test_gated_pod_has_no_node() -> None:
     assert faults(nodeName="n", **GATE) == ["Forbidden nodeName"]
 
