@@ -27,6 +27,9 @@ UNSUPPORTED = (400, 405, 422)
 """Codes by which a server rejects INITIAL."""
 FORBIDDING = (401, 403, 404, 429)
 """Codes of an answer that a list would get as well."""
+INTERNAL_TRIES = 10
+"""Watches in a row, about 7 s, that may fail with 500 at one position: a server that cannot read the change after it
+never sends that. client-go lists at the first one."""
 
 
 class ResourceEventHandler(Protocol):
@@ -230,7 +233,8 @@ class Informer:
     def _refused(self, error: ApiError, lasted: float) -> float:
         self.failure = str(error)
         self._doubted |= error.code == 410
-        if error.code in (401, 403, 429) or error.code >= 500:
+        internal = error.code == 500 and self.reflector.failures < INTERNAL_TRIES
+        if error.code in (401, 403, 429) or error.code > 500 or internal:
             return self.reflector.broken(lasted)
         return self.reflector.expired(lasted)
 

@@ -1,8 +1,8 @@
 """The state of a client's copy of a collection: where to resume, when to list again, how long to wait. Pure.
 
 Rules (client-go's, but kinder to a server that was killed): a clean end, a lost or rejected connection, 429 and 5xx all
-resume at the position; only 410, an event that does not decode, or an unknown ERROR event lead to a new list. The list
-is the beginning of a watch (KEP-3157), or a request of its own after such a watch failed.
+resume at the position; only 410, an event that does not decode, an unknown ERROR event, or 500 again and again lead to
+a new list. The list is the beginning of a watch (KEP-3157), or a request of its own after such a watch failed.
 """
 
 from enum import Enum

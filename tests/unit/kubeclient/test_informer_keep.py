@@ -1,12 +1,14 @@
 """What an informer retains of objects: reduced one by one, in lists, initial events and changes alike."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
 from actors.controllers.common.informers import ChangeHandler
 from protocols.kinds.table import PODS
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, meta
 from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.support.memory_api import MemoryApi
@@ -24,9 +26,19 @@ def reduced(obj: Any) -> Object:
     return {"metadata": obj["metadata"]}
 
 
+class Undecodable(MemoryApi):
+    """Fails with 500 in place of each MODIFIED event, as a server that cannot decode what it stored."""
+
+    async def watch(self, *args: Any, **query: Any) -> AsyncIterator[Object]:
+        async for event in super().watch(*args, **query):
+            if event["type"] == "MODIFIED":
+                raise ApiError(500, {"message": "unable to decode watch event"})
+            yield event
+
+
 class Following:
-    def __init__(self, streams: bool) -> None:
-        self.api = MemoryApi()
+    def __init__(self, streams: bool, api: MemoryApi | None = None) -> None:
+        self.api = api or MemoryApi()
         self.api.streams = streams
         self.seen: list[Object] = []
         api: Any = self.api
@@ -100,3 +112,13 @@ async def test_object_in_place_of_one_whose_deletion_raises_is_added() -> None:
         metadata = {"name": "a", "namespace": "ns", "uid": uid, "resourceVersion": uid}
         informer._take({"type": "ADDED", "object": {"metadata": metadata}})
     assert added == ["u1", "u2"]
+
+
+async def test_change_that_the_server_cannot_send_leads_to_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("protocols.kubeclient.reflector.MOST_S", 0.001)
+    following = Following(True, Undecodable())
+    following.api.put(PODS, pod("a"))
+    async with following as here:
+        here.api.put(PODS, pod("a", changed="yes"))
+        await until_true(lambda: "changed" in here.informer.items["ns/a"]["metadata"]["labels"])
+        assert here.informer.reflector.lists == 2
