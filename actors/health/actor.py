@@ -178,7 +178,7 @@ class HealthActor:
             reference = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
             record(event.uid, "event", clock(), reason=event.reason, message=event.message)
             path = self._inputs.field_path(event.uid, event.container)
-            self._recorder.event(reference, event.type, event.reason, event.message, path)
+            self._recorder.event(reference, event.type, event.reason, event.message, path, limited=True)
 
 
 PUBLISHED = CounterFamily("nodeplane_health_published_total", "Published changes of a pod's device health.")

@@ -16,6 +16,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import object_reference
 from protocols.kube.times import format_time
 from protocols.kubeclient.client import ApiClient
+from protocols.process.rates import TokenBucket
 
 WAITING = 1000
 """Events that wait to be written; past it the oldest is dropped and counted."""
@@ -28,6 +29,8 @@ TRIES = 60
 SIMILAR, SIMILAR_S = 10, 600.0
 """Messages of an object with one type and reason, from which on they share an event, as client-go's do: a probe that
 fails each second may print the time. A pause of so many seconds begins anew."""
+SPAM_BURST, SPAM_REFILL_S = 25, 300.0
+"""Writes about an object with one type, then one each so many seconds, as client-go's: a probe that fails for days."""
 COMBINED = "(combined from similar events): "
 """Before the newest of the messages."""
 
@@ -92,20 +95,22 @@ class EventRecorder:
         self._waiting: OrderedDict[Key, _Waiting] = OrderedDict()
         self._written = BoundedMap[Key, _Written](REMEMBERED)
         self._similar = BoundedMap[Key, _Similar](REMEMBERED)
+        self._budgets = BoundedMap[Key, TokenBucket](REMEMBERED)
+        """By object and type."""
         self._wake = asyncio.Event()
         self.dropped = 0
 
     def event(
         self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *,
-        once: bool = False, host: str = "",
+        once: bool = False, host: str = "", limited: bool = False,
     ) -> None:  # fmt: skip
         """`type` is Normal or Warning; `field_path` e.g. spec.containers{main}. The same event again is counted.
 
         `host`: the node that it comes from, if not the recorder's. With `once`, the event is not written again after a
-        restart, as long as the API keeps the one of before.
+        restart, as long as the API keeps the one of before. With `limited`, the caller bounds the rate of its events.
         """
         reference = object_reference(obj) | ({"fieldPath": field_path} if field_path else {})
-        identity = (reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
+        identity = tuple(reference.get(part, "") for part in ("kind", "namespace", "name", "uid"))
         key, now = (*identity, field_path, type, reason), time.time()
         if self._similar.get_or_make(key, _Similar).are_many(message, now):
             message = f"{COMBINED}{message}"
@@ -115,6 +120,10 @@ class EventRecorder:
             waiting.count += 1
             waiting.last, waiting.message = now, message
             return
+        if not limited and self._is_spam((*identity, type), now):
+            if written := self._written.get(key):
+                written.count += 1  # shown by the next write
+            return
         suffix = _digest((self._options.component, *key)) if once else uuid.uuid4().hex[:16]
         self._waiting[key] = _Waiting(
             _name_for(reference, suffix), reference, type, reason, message, now, now, host=host or self._options.host
@@ -123,6 +132,14 @@ class EventRecorder:
             self._waiting.popitem(last=False)
             self.dropped += 1
         self._wake.set()
+
+    def _is_spam(self, key: Key, now: float) -> bool:
+        """Return True if an object had its writes of a type, otherwise count one."""
+        bucket = self._budgets.get_or_make(key, lambda: TokenBucket(1 / SPAM_REFILL_S, SPAM_BURST, SPAM_BURST, now))
+        spam = bucket.ready(now) > now
+        if not spam:
+            bucket.take(now)
+        return spam
 
     async def run(self) -> None:
         while True:

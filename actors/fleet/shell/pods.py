@@ -260,7 +260,8 @@ class FleetPods:
         metadata = {"namespace": pod.namespace, "name": pod.name, "uid": pod.uid}
         reference: dict[str, Any] = {**PODS.type_meta, "metadata": metadata}
         recorder = self._recorders[pod.node.number % len(self._recorders)]
-        recorder.event(reference, event.type, event.reason, event.message, path, host=pod.node.name)
+        limited, host = isinstance(event, HealthEvent), pod.node.name
+        recorder.event(reference, event.type, event.reason, event.message, path, host=host, limited=limited)
 
 
 def reduced_pod(pod: views.Pod) -> Object:

@@ -1,7 +1,10 @@
 """Names of events over restarts of the process that sends them."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
+
+import pytest
 
 from protocols.kube.meta import Object
 from protocols.kubeclient.events import EventRecorder, RecorderOptions, _Similar
@@ -57,14 +60,35 @@ async def test_events_that_differ_in_their_message_share_one_after_nine() -> Non
     api = MemoryApi()
     recorder = EventRecorder(api, RecorderOptions(component="c"))  # type: ignore[arg-type]  # stands for a client
     running = asyncio.create_task(recorder.run())
-    for number in range(30):
+    for number in range(20):
         recorder.event(slice_object("u"), "Warning", "Unhealthy", f"probe failed: {number}")
         await until_async("written", lambda: not recorder._waiting, every=0.001)
     recorder.event(slice_object("u"), "Warning", "Other", "by another reason")
     await until_async("the last is written", lambda: len(api.objects["events"]) == 11, every=0.001)
     running.cancel()
     alone = [(f"probe failed: {number}", 1) for number in range(9)]
-    assert messages(api) == [("(combined from similar events): probe failed: 29", 21), ("by another reason", 1), *alone]
+    assert messages(api) == [("(combined from similar events): probe failed: 19", 11), ("by another reason", 1), *alone]
+
+
+async def test_events_of_an_object_and_type_have_a_burst_then_one_each_five_minutes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A probe that fails each second was a PATCH each second for ever."""
+    api, clock = MemoryApi(), [1000.0]
+    monkeypatch.setattr("protocols.kubeclient.events.time", SimpleNamespace(time=lambda: clock[0]))
+    recorder = EventRecorder(api, RecorderOptions(component="c"))  # type: ignore[arg-type]  # stands for a client
+    running = asyncio.create_task(recorder.run())
+    for _ in range(301):
+        recorder.event(slice_object("u"), "Warning", "Unhealthy", "probe failed")
+        await until_async("written", lambda: not recorder._waiting, every=0.001)
+        clock[0] += 1
+    recorder.event(slice_object("u"), "Normal", "Pulled", "of another type")
+    recorder.event(slice_object("v"), "Warning", "Unhealthy", "of another object")
+    recorder.event(slice_object("u"), "Warning", "Flapped", "limited by its caller", limited=True)
+    await until_async("the last are written", lambda: len(api.objects["events"]) == 4, every=0.001)
+    running.cancel()
+    assert api.writes == 26 + 3
+    assert ("probe failed", 301) in messages(api)
 
 
 def test_similar_events_are_told_apart_after_a_pause() -> None:
