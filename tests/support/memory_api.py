@@ -310,7 +310,7 @@ class Events(EventRecorder):
 
     def event(
         self, obj: Mapping[str, Any], type: str, reason: str, message: str, field_path: str = "", *,
-        once: bool = False, host: str = "",
+        once: bool = False, host: str = "", limited: bool = False,
     ) -> None:  # fmt: skip
         self.told.append((key_of(obj), reason, message))
 

@@ -38,12 +38,11 @@ class Undecodable(MemoryApi):
 
 class Following:
     def __init__(self, streams: bool, api: MemoryApi | None = None) -> None:
-        self.api = api or MemoryApi()
+        self.api: Any = api or MemoryApi()
         self.api.streams = streams
         self.seen: list[Object] = []
-        api: Any = self.api
         self.informer = Informer(
-            api, PODS, InformerOptions(keep=reduced), ChangeHandler(self.seen.append, self.seen.append)
+            self.api, PODS, InformerOptions(keep=reduced), ChangeHandler(self.seen.append, self.seen.append)
         )
 
     async def __aenter__(self) -> "Following":
