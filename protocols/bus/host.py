@@ -32,9 +32,9 @@ class Host:
     def __init__(self, options: BusOptions, epoch: int, sockets: Sockets, counters: Counters, garbage: Garbage) -> None:
         self.epoch = epoch
         self.streams: dict[str, Stream] = {}
-        self._ended: dict[str, int] = {}
-        """Last seq of streams disowned in this epoch: should one be owned again, its numbers go on, so that no
-        follower takes an old position for a new one."""
+        self._ended = -1
+        """Highest last seq of streams disowned in this epoch: numbers of new ones follow it, so that no follower of one
+        that is owned again takes an old position for a new one."""
         self._options = options
         self._counters = counters
         self._garbage = garbage
@@ -57,7 +57,7 @@ class Host:
             raise AlreadyExists(f"stream {name} is owned already")
         stream = Stream(name, source, ring, self._publisher.send)
         stream.epoch = self.epoch
-        stream.seq = self._ended.pop(name, -1) + 1
+        stream.seq = self._ended + 1
         stream.mark = mark
         self.streams[name] = stream
         self.tick()
@@ -66,7 +66,7 @@ class Host:
     def disown(self, name: str) -> None:
         stream = self.streams.pop(name, None)
         if stream is not None:
-            self._ended[name] = stream.seq
+            self._ended = max(self._ended, stream.seq)
             self._proofs.discard(stream)
 
     def tick(self) -> None:

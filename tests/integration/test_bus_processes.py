@@ -252,3 +252,12 @@ async def test_follower_stream_owned_again_has_new_state(workers: Workers) -> No
         again: Replica[Number] = Replica()
         follower.follow(owner="owner", stream="s", sink=again, type=Number)
         await until_true(lambda: again.items == {"b": Number(2)})
+
+
+async def test_streams_of_passing_names_leave_nothing_behind(workers: Workers) -> None:
+    """Each custom resource that was defined and removed left its name for the life of its owner."""
+    async with bus_of("owner", workers.run_dir) as owner:
+        for number in range(50):
+            owner.own(f"s{number}", StateSource({}))
+            owner.disown(f"s{number}")
+        assert not [name for name, value in vars(owner._host).items() if isinstance(value, dict | set) and value]
