@@ -130,7 +130,7 @@ def _sized(name: str, chance: random.Random) -> Object:
     pod["metadata"] = {"name": name, "labels": SIZED, "annotations": {"nodeplane.dev/hollow": "true"}}
     pod["spec"]["restartPolicy"] = "Always"
     container = pod["spec"]["containers"][0]
-    container["resources"]["requests"] = {"cpu": chance.choice(CPUS[:-1]), "memory": MEMORY[0]}
+    container["resources"]["requests"] = {"cpu": chance.choice(CPUS[:4]), "memory": MEMORY[0]}
     policy = chance.choice(("NotRequired", "RestartContainer"))
     container["resizePolicy"] = [{"resourceName": "memory", "restartPolicy": policy}]
     return pod
