@@ -22,7 +22,7 @@ SECONDS = {
     "backup": 15.0,
     "plane": 10.0,
     "lost": 10.0,
-    "resized": 15.0,
+    "resized": 20.0,
     "workloads": 15.0,
     "devices": 30.0,
     "claims": 20.0,
