@@ -127,7 +127,15 @@ def pod_causes(pod: Object) -> list[Cause]:
 image = texts(lambda name: ["must not have leading or trailing whitespace"] if name != name.strip() else [])
 """The check of an image in a pod; templates may have any."""
 _images = each(Ordered(image=image))
-IMAGES = Ordered(spec=Ordered(containers=_images, initContainers=_images))
+_reference = Struct("reference")
+
+
+def _volume(path: str, volume: Object, causes: Causes) -> None:
+    if {"image"} == set(volume) - {"name"}:
+        _reference(f"{path}.image", volume["image"], causes)
+
+
+IMAGES = Ordered(spec=Ordered(containers=_images, initContainers=_images, volumes=each(_volume)))
 
 
 def token_causes(pod: Object) -> list[Cause]:

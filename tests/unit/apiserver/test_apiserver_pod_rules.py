@@ -266,6 +266,15 @@ def test_negative_grace_period_may_become_a_second_only(before: int, after: int,
     assert (spec_change_causes(new, old) == []) == allowed
 
 
+def test_template_may_lack_requests_beside_huge_pages_and_the_reference_of_an_image() -> None:
+    limits = {"limits": {"hugepages-2Mi": "2Mi", "memory": "1Gi"}}
+    spec = {"containers": [{"name": "c", "image": "i", "resources": limits}], "restartPolicy": "Always",
+            "volumes": [{"name": "v", "image": {}}]}  # fmt: skip
+    assert template_causes("t", {"spec": spec}) == []
+    assert faults(volumes=spec["volumes"]) == ["Required volumes[0].image.reference"]
+    assert faults({"resources": {"limits": {"hugepages-2Mi": "2Mi"}}}) == ["Forbidden containers[0].resources"]
+
+
 def test_token_in_a_volume_needs_an_account() -> None:
     volume = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}
     assert faults(volumes=[volume]) == ["Forbidden volumes[0].projected.sources[0].serviceAccountToken"]

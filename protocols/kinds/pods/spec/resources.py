@@ -107,7 +107,8 @@ def _pairs(path: str, requests: Object, limits: Object, causes: Causes) -> None:
                 causes.append(required(f"{path}.limits", "Limit must be set for non overcommitable resources"))
         else:
             _pair(f"{path}.requests", name, value, limit, exact, causes)
-    if any(HUGE in name for name in limits) and "cpu" not in requests and "memory" not in requests:
+    names = {*limits, *requests}  # templates have limits that are no requests yet
+    if names.isdisjoint(("cpu", "memory")) and any(HUGE in name for name in names):
         causes.append(forbidden(path, "HugePages require cpu or memory"))
 
 

@@ -220,7 +220,7 @@ SOURCES: dict[str, Check] = {
     "scaleIO": Struct("gateway system volumeName"),
     "csi": _csi,
     "ephemeral": _claim_template,
-    "image": Struct("reference", pullPolicy=one_of("Always", "IfNotPresent", "Never")),
+    "image": Struct(pullPolicy=one_of("Always", "IfNotPresent", "Never")),
 }
 """Sources in the order in which upstream looks for them: of two, it reports the later one."""
 MISNAMED = {"downwardAPI": "downwarAPI"}
