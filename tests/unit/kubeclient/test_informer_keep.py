@@ -37,12 +37,13 @@ class Undecodable(MemoryApi):
 
 
 class Following:
-    def __init__(self, streams: bool, api: MemoryApi | None = None) -> None:
-        self.api: Any = api or MemoryApi()
+    def __init__(self, streams: bool, served: MemoryApi | None = None) -> None:
+        self.api = served or MemoryApi()
         self.api.streams = streams
         self.seen: list[Object] = []
+        api: Any = self.api
         self.informer = Informer(
-            self.api, PODS, InformerOptions(keep=reduced), ChangeHandler(self.seen.append, self.seen.append)
+            api, PODS, InformerOptions(keep=reduced), ChangeHandler(self.seen.append, self.seen.append)
         )
 
     async def __aenter__(self) -> "Following":
