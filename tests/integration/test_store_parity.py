@@ -167,6 +167,11 @@ async def test_txn_reads_an_older_revision_without_its_own_writes(api: Api) -> N
     assert await api.fails(api.txn(pb.TxnRequest(success=[*writes, own]))) == FUTURE
 
 
+def _unknown(**numbers: Any) -> pb.Compare:
+    """Return a comparison with a result or target that no version of etcd defines."""
+    return pb.Compare(**numbers)
+
+
 async def test_txn_compares_everything_it_can(api: Api) -> None:
     revision = await put(api, b"c/a", b"m")
     kinds = pb.Compare
@@ -180,6 +185,10 @@ async def test_txn_compares_everything_it_can(api: Api) -> None:
         (kinds(key=b"c/none", target=kinds.VERSION, result=kinds.EQUAL, version=0), True),
         (kinds(key=b"c/none", target=kinds.VALUE, result=kinds.NOT_EQUAL, value=b"x"), False),
         (kinds(key=b"c/", range_end=b"c0", target=kinds.MOD, result=kinds.GREATER, mod_revision=0), True),
+        (_unknown(key=b"c/a", result=9, target=kinds.VERSION, version=7), True),
+        (_unknown(key=b"c/none", result=9, target=kinds.VALUE), False),
+        (_unknown(key=b"c/a", target=9, result=kinds.EQUAL), True),
+        (_unknown(key=b"c/a", target=9, result=kinds.GREATER), False),
     ]
     for compare, expected in cases:
         assert (await api.txn(pb.TxnRequest(compare=[compare]))).succeeded is expected, compare
@@ -339,6 +348,7 @@ async def test_hash_differs_between_histories(api: Api) -> None:
     assert first.hash == again.hash != now.hash
     assert await api.fails(api.hash_kv(pb.HashKVRequest(revision=revision + 1000))) == FUTURE
     assert (await api.hash(pb.HashRequest())).hash
+    assert (await api.hash_kv(pb.HashKVRequest(revision=-5))).compact_revision == -1
 
 
 async def test_snapshot_ends_with_digest(api: Api) -> None:

@@ -155,8 +155,9 @@ def holds(compare: pb.Compare, draft: Draft) -> bool:
 
 
 def _compare(compare: pb.Compare, kv: KeyValue) -> bool:
+    """As in etcd, an unknown result holds, and with an unknown target both sides are equal."""
     relation = RELATIONS.get(compare.result)
-    return relation is not None and relation(*_operands(compare, kv))
+    return relation is None or relation(*_operands(compare, kv))
 
 
 def _operands(compare: pb.Compare, kv: KeyValue) -> tuple[int | bytes, int | bytes]:
@@ -169,8 +170,10 @@ def _operands(compare: pb.Compare, kv: KeyValue) -> tuple[int | bytes, int | byt
             return kv.mod_revision, compare.mod_revision
         case pb.Compare.LEASE:
             return kv.lease, compare.lease
-        case _:
+        case pb.Compare.VERSION:
             return kv.version, compare.version
+        case _:
+            return 0, 0
 
 
 def put(request: pb.PutRequest, draft: Draft) -> pb.PutResponse:
