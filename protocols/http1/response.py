@@ -9,7 +9,7 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from protocols.errors import NodeplaneError
 
 HEAD_LIMIT = 64 << 10
-"""Bytes before a body: the status line, headers, and interim responses."""
+"""Bytes without one of a body among them: status line, headers, interim responses; sizes of chunks, trailers."""
 
 
 class HttpFailed(NodeplaneError, http=503, grpc="UNAVAILABLE"):
@@ -55,16 +55,15 @@ class ResponseReader:
         """Raises ResponseInvalid; the connection is of no use then."""
         if self.complete:
             raise ResponseInvalid("the server sent a response that was not asked for")
-        if not self.status:
-            self._head += len(data)
+        self._head += len(data)
         try:
             self._parser.feed_data(data)
         except (HttpParserError, HttpParserUpgrade) as error:
             raise ResponseInvalid(f"the server's response is no HTTP/1.1: {error}") from None
         if self._unasked:
             raise ResponseInvalid("the server sent more than the response that was asked for")
-        if not self.status and self._head > HEAD_LIMIT:
-            raise ResponseInvalid(f"the headers of the response have more than {HEAD_LIMIT} bytes")
+        if self._head > HEAD_LIMIT:
+            raise ResponseInvalid(f"the headers or trailers of the response have more than {HEAD_LIMIT} bytes")
 
     def end(self) -> None:
         """Note the end of the connection, which may be the end of a body."""
@@ -84,7 +83,8 @@ class ResponseReader:
         self.headers = {}
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.lower()] = value
+        if not self.status:  # else a trailer
+            self.headers[name.lower()] = value
 
     def on_headers_complete(self) -> None:
         status = self._parser.get_status_code()
@@ -94,6 +94,7 @@ class ResponseReader:
     def on_body(self, data: bytes) -> None:
         self._body.append(data)
         self.size += len(data)
+        self._head = 0
 
     def on_message_complete(self) -> None:
         if self.status:  # else an interim response

@@ -75,8 +75,15 @@ def test_server_that_closes_is_not_asked_again() -> None:
 
 @pytest.mark.parametrize("data", [HEAD + b"A: " + b"a" * 1000, INTERIM])
 def test_endless_headers_are_invalid(data: bytes) -> None:
-    with pytest.raises(ResponseInvalid, match="headers of the response"):
+    with pytest.raises(ResponseInvalid, match="headers or trailers of the response"):
         reader(*[data] * (HEAD_LIMIT // len(data) + 2))
+
+
+def test_trailers_are_bounded_and_no_headers() -> None:
+    found = reader(CHUNKED[:-2], b"Content-Type: text/plain\r\n\r\n")
+    assert (found.complete, found.headers[b"content-type"]) == (True, b"application/json")
+    with pytest.raises(ResponseInvalid, match="trailers of the response"):
+        reader(CHUNKED[:-2], *(b"A-%d: b\r\n" % number for number in range(HEAD_LIMIT // 8)))
 
 
 def test_upgrade_is_invalid() -> None:
