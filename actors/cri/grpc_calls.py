@@ -11,8 +11,8 @@ from protocols.http2.connection import Address, Http2Connection, dial
 from protocols.process.deadlines import Deadlines
 from protocols.wire.methods import rpc_error
 
-AHEAD = 256
-"""Messages of a stream that wait here; further ones wait in the kernel."""
+AHEAD, AHEAD_BYTES = 256, 16 << 20
+"""Messages of a stream that wait here, and their bytes; further ones wait in the kernel."""
 LATE = ("DEADLINE_EXCEEDED", "Deadline Exceeded")
 """Code and text of a call whose own deadline passed, as grpc.aio words it."""
 
@@ -56,6 +56,7 @@ class ServerStream:
         self._calls = calls
         self.number = 0
         self._messages: deque[bytes] = deque()
+        self._bytes = 0
         self._more, self._begun = asyncio.Event(), asyncio.Event()
         self._end: tuple[str, str] | None = None
 
@@ -76,7 +77,9 @@ class ServerStream:
             self._calls.pause(False)
             self._more.clear()
             await self._more.wait()
-        return self._messages.popleft()
+        message = self._messages.popleft()
+        self._bytes -= len(message)
+        return message
 
     def cancel(self) -> None:
         if self._end is None:
@@ -88,8 +91,9 @@ class ServerStream:
 
     def on_message(self, message: bytes) -> None:
         self._messages.append(message)
+        self._bytes += len(message)
         self._more.set()
-        if len(self._messages) > AHEAD:
+        if len(self._messages) > AHEAD or self._bytes > AHEAD_BYTES:
             self._calls.pause(True)
 
     def on_end(self, code: str, text: str) -> None:

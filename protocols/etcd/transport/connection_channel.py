@@ -50,8 +50,8 @@ Dial = Callable[[OnMessage, Callable[[], None]], Awaitable[CallConnection]]
 
 SHORTEST_PAUSE, LONGEST_PAUSE, PAUSE_SHARE = 0.01, 0.5, 0.1
 """Seconds between two tries to connect, and their share of the time waited: a store that starts is found soon."""
-AHEAD = 64
-"""Messages of a stream that wait here; further ones wait in the kernel."""
+AHEAD, AHEAD_BYTES = 64, 16 << 20
+"""Messages of a stream that wait here, and their bytes; further ones wait in the kernel."""
 SERVICE = "/etcdserverpb."
 
 
@@ -221,6 +221,7 @@ class ConnectionStream:
         """Wait for a store that is away; else the stream ends, and the caller tries another member."""
         self._connection: CallConnection | None = None
         self._arrived: deque[bytes] = deque()
+        self._bytes = 0
         self._more = asyncio.Event()
         self._end: grpc.aio.AioRpcError | None = None
         self._cancelled = self._paused = False
@@ -259,7 +260,9 @@ class ConnectionStream:
             self._pause(False)
             self._more.clear()
             await self._more.wait()
-        return self._deserializer(self._arrived.popleft())
+        body = self._arrived.popleft()
+        self._bytes -= len(body)
+        return self._deserializer(body)
 
     def _raise_end(self, end: grpc.aio.AioRpcError) -> NoReturn:
         raise asyncio.CancelledError if self._cancelled else end
@@ -269,7 +272,8 @@ class ConnectionStream:
             self._end = self._end or _error_of(body)
         else:
             self._arrived.append(body)
-            self._pause(len(self._arrived) > AHEAD)
+            self._bytes += len(body)
+            self._pause(len(self._arrived) > AHEAD or self._bytes > AHEAD_BYTES)
         self._more.set()
 
     def _pause(self, pause: bool) -> None:

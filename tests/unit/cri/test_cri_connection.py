@@ -11,7 +11,7 @@ import pytest
 
 from actors.cri.actor import runtime_note
 from actors.cri.event_stream import STABLE_S, EventConnection, Phase, retry_delay
-from actors.cri.grpc_calls import AHEAD, GrpcCalls
+from actors.cri.grpc_calls import AHEAD, AHEAD_BYTES, GrpcCalls, ServerStream
 from actors.cri.operations import Operation
 from actors.cri.runtime_client import Lists, ListTooLong, RuntimeChannel, Streaming
 from actors.cri.runtime_status import (
@@ -70,6 +70,18 @@ async def test_stream_of_one_burst_leaves_the_connection_readable(read: int, tmp
         await served.wait()
         server.close()
         await server.wait_closed()
+
+
+async def test_few_large_messages_of_a_stream_pause_the_connection() -> None:
+    calls, message = Mock(), bytes(AHEAD_BYTES // 2)
+    stream = ServerStream(calls)
+    for _ in range(3):
+        calls.pause.assert_not_called()
+        stream.on_message(message)
+    calls.pause.assert_called_once_with(True)
+    assert [await stream.read() for _ in range(3)] == [message] * 3
+    stream.on_message(message)
+    calls.pause.assert_called_once()
 
 
 async def test_probe_answered_with_a_long_list_finds_that_lists_are_streamed() -> None:

@@ -3,10 +3,17 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 
-from protocols.etcd.transport.connection_channel import CallConnection, ConnectionChannel, OnMessage
+from protocols.etcd.transport.connection_channel import (
+    AHEAD_BYTES,
+    CallConnection,
+    ConnectionChannel,
+    ConnectionStream,
+    OnMessage,
+)
 from protocols.etcd.transport.frames import GREETING, OK, Splitter, pack
 from protocols.etcd.transport.private_connection import PrivateConnection
 from protocols.http2.connection import Address, Http2Connection
@@ -75,3 +82,17 @@ async def test_a_connection_that_broke_before_it_was_handed_over_is_not_kept() -
     put = channel.unary_unary("/etcdserverpb.KV/Put", pb.PutRequest.SerializeToString, pb.PutResponse.FromString)
     assert await put(pb.PutRequest(), timeout=15.0) == pb.PutResponse()
     assert len(dialled) == 2
+
+
+async def test_few_large_messages_of_a_stream_wait_in_the_kernel() -> None:
+    dial, body = AsyncMock(return_value=Mock()), bytes(AHEAD_BYTES // 2)
+    stream = ConnectionStream(dial, "Watch/Watch", (bytes, bytes), lambda stream: None, patient=True)  # type: ignore[arg-type]
+    await stream.write(b"")  # type: ignore[arg-type]
+    pause = dial.return_value.pause
+    for _ in range(3):
+        pause.assert_not_called()
+        stream._take(1, OK, body)
+    pause.assert_called_once_with(True)
+    assert [await stream.read() for _ in range(3)] == [body] * 3
+    stream._take(1, OK, body)
+    pause.assert_called_with(False)
