@@ -119,6 +119,22 @@ async def test_containers_of_a_pod_share_processes_and_survive_the_runtime() -> 
         await until_true(lambda: not alive(pid))
 
 
+async def test_containers_reach_neither_files_nor_interpreter_of_the_host_by_another_process() -> None:
+    """Of a pod's `pause`, /proc/1/root, with CAP_SYS_PTRACE; of a shim's child /proc/self/exe (CVE-2019-5736)."""
+    rights = pb.Capability(add_capabilities=["SYS_PTRACE"])
+    shared = linux(namespace_options=pb.NamespaceOption(pid=pb.POD), capabilities=rights)
+    async with RuntimeProcess() as runtime:
+        script = "cat /proc/1/comm; ls -A /proc/1/root/; touch /proc/1/root/x /proc/1/cwd/x; echo > /proc/1/exe"
+        id = await runtime.run(await runtime.sandbox(), "sh", "-c", script, linux=shared)
+        shown = (await said(runtime, id)).splitlines()
+        assert shown[0] == "pause"
+        assert len(shown) == 4
+        assert all("Read-only file system" in line for line in shown[1:3])
+        change = "import os; os.chmod('/proc/self/exe', os.stat('/proc/self/exe').st_mode)"
+        id = await runtime.run(await runtime.sandbox(), "/proc/self/exe", "-c", change, linux=linux())
+        assert "Read-only file system" in await said(runtime, id)
+
+
 async def test_sandbox_whose_namespaces_are_killed_is_not_ready() -> None:
     async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox()

@@ -1,6 +1,8 @@
 """Handle of the launcher: the small process that forks shims and holders of namespaces."""
 
+import contextlib
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -9,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from actors.runtime.model.errors import LauncherGone
+from actors.runtime.shim.system import open_read_only
 
 _HOME = Path(__file__).parents[3]
 _START = (
@@ -30,10 +33,8 @@ class LauncherHandle:
         """Start the process. Raises LauncherGone."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
-        descriptor = str(theirs.fileno())
-        command = [sys.executable, "-I", "-S", "-c", _START, str(_HOME), descriptor]
         try:
-            self._process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), start_new_session=True, cwd="/")
+            self._process = _spawn(theirs.fileno())
         except OSError as error:
             ours.close()
             raise LauncherGone(f"cannot start the container launcher: {error.strerror}") from None
@@ -79,3 +80,21 @@ class LauncherHandle:
         except OSError:
             return False
         return True
+
+
+def _spawn(control: int) -> subprocess.Popen[bytes]:
+    """Start the interpreter, where possible from a read-only mount. Raises OSError.
+
+    A container can execute or open it as /proc/PID/exe of a process that joins its namespaces (CVE-2019-5736 of runc),
+    and must not overwrite the host's file.
+    """
+    command = [sys.executable, "-I", "-S", "-c", _START, str(_HOME), str(control)]
+    with contextlib.ExitStack() as opened:
+        sealed: list[int] = []
+        with contextlib.suppress(OSError):  # not permitted: then containers run as this user, and may write what it may
+            sealed.append(open_read_only("/proc/self/exe"))
+            opened.callback(os.close, sealed[0])
+        program = f"/proc/self/fd/{sealed[0]}" if sealed else sys.executable
+        return subprocess.Popen(
+            command, executable=program, pass_fds=(control, *sealed), start_new_session=True, cwd="/"
+        )

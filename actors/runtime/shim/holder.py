@@ -62,7 +62,9 @@ def _hold(request: channel.Message, connection: int) -> NoReturn:
         for path, value in dict(request.get("sysctls") or {}).items():
             _set(path, value)
         pid = int(os.readlink("/proc/self"))  # of the host: this /proc is the host's
-        channel.send(runtime, {"kind": "holding", "pid": pid, "ticks": system.start_ticks(pid)})
+        holding = {"kind": "holding", "pid": pid, "ticks": system.start_ticks(pid)}
+        _leave_files()
+        channel.send(runtime, holding)
         message, _ = channel.receive(runtime)
         if message is None or message.get("op") != "go":
             os._exit(1)
@@ -70,9 +72,18 @@ def _hold(request: channel.Message, connection: int) -> NoReturn:
         channel.send(runtime, {"kind": "holding", "pid": 0, "error": str(error)})
         os._exit(1)
     runtime.close()
-    os.chdir("/")
     while True:
         signal.pause()
+
+
+def _leave_files() -> None:
+    """Take an empty root, since containers with CAP_SYS_PTRACE reach it as /proc/1/root. Raises OSError."""
+    system.new_namespaces(["mnt"])
+    linux.mount("", "/", linux.RECURSIVE | linux.SLAVE)
+    linux.mount("tmpfs", "/proc", linux.RDONLY, "tmpfs", "size=0k")
+    os.chdir("/proc")
+    system.pivot_root_here()
+    os.chdir("/")
 
 
 def _set(path: str, value: str) -> None:

@@ -17,7 +17,8 @@ _PR_CAPBSET_DROP = 24
 
 NAMESPACES = {"mnt": 0x20000, "cgroup": 0x2000000, "uts": 0x4000000, "ipc": 0x8000000, "pid": 0x20000000}
 """Kinds of namespaces by their names in /proc/PID/ns, with the flags of unshare."""
-_SYS_MOUNT_SETATTR = 442
+_SYS_OPEN_TREE, _SYS_MOUNT_SETATTR = 428, 442
+_OPEN_TREE_CLONE = 1
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 
 Call = Callable[[], None]
@@ -41,6 +42,19 @@ def recursive_seal_supported() -> bool:
     except OSError as error:
         return error.errno != errno.ENOSYS
     return True
+
+
+def open_read_only(path: str) -> int:
+    """Open a file through a read-only mount of its own, for exec. Raises OSError; ENOSYS before Linux 5.12."""
+    number, flags = ctypes.c_long(_SYS_OPEN_TREE), ctypes.c_uint(_OPEN_TREE_CLONE | os.O_CLOEXEC)
+    descriptor = int(linux.libc.syscall(number, _AT_FDCWD, os.fsencode(path), flags))
+    linux.check(min(descriptor, 0))
+    try:
+        restrict_recursively(f"/proc/self/fd/{descriptor}", linux.RDONLY)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def new_namespaces(kinds: Iterable[str]) -> None:
