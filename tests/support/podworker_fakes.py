@@ -112,8 +112,8 @@ class FakeRuntime:
     async def resize(self, container_id: str, resources: cri_pb2.LinuxContainerResources) -> None:
         self._called("resize", (container_id, resources))
 
-    async def sandbox_ip(self, sandbox_id: str) -> str:
-        return "10.0.0.1"
+    async def sandbox_ips(self, sandbox_id: str) -> tuple[str, ...]:
+        return ("10.0.0.1",)
 
     async def create_container(
         self, sandbox_id: str, config: cri_pb2.ContainerConfig, sandbox: cri_pb2.PodSandboxConfig

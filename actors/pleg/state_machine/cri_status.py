@@ -1,8 +1,8 @@
 """Convert CRI messages to the status of one pod. Pure; malformed values of runtimes are corrected here, once."""
 
-import ipaddress
 from collections.abc import Iterable
 
+from protocols.lifecycle.pods.runtime_status import network_ips
 from protocols.lifecycle.pods.stop_signals import signal_name
 from protocols.messages.devices import DEVICES_ANNOTATION
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
@@ -13,7 +13,7 @@ RESTARTS = "io.kubernetes.container.restartCount"
 HASH = "io.kubernetes.container.hash"
 MAX_DIGITS = 9
 """Longest restart count accepted: int() raises for 5,000 digits, and the bus carries 64 bits only."""
-MAX_GROUPS, MAX_IPS = 1000, 16
+MAX_GROUPS = 1000
 MAX_ID = 2**31 - 1
 """Highest id of a user or group that the API takes."""
 SANE_NS = 600 * 10**9
@@ -34,27 +34,16 @@ def sane_stamp(stamp_ns: int, now_ns: int) -> int:
 def sandbox_status(status: "cri_pb2.PodSandboxStatus") -> SandboxStatus:
     """Convert a sandbox's status; one without `linux` counts as having a network of its own."""
     network = status.linux.namespaces.options.network
-    ip, second = _addresses(status.network)
+    ips = (*network_ips(status.network), "", "")
     return SandboxStatus(
         id=status.id,
         ready=status.state == cri_pb2.SANDBOX_READY,
         attempt=status.metadata.attempt,
         created_ns=status.created_at,
-        ip=ip,
+        ip=ips[0],
         host_network=status.HasField("linux") and network == cri_pb2.NODE,
-        second_ip=second,
+        second_ip=ips[1],
     )
-
-
-def _addresses(network: "cri_pb2.PodSandboxNetworkStatus") -> tuple[str, str]:
-    """Return the first address, and the first of the other family; none if one is invalid, as kubelet does."""
-    texts = [text for text in (network.ip, *(item.ip for item in network.additional_ips[:MAX_IPS])) if text]
-    try:
-        families = {ipaddress.ip_address(text).version: text for text in reversed(texts)}
-    except ValueError:
-        return "", ""
-    first = texts[0] if texts else ""
-    return first, next((text for text in families.values() if text != first), "")
 
 
 def container_status(status: "cri_pb2.ContainerStatus", sandbox_id: str) -> ContainerStatus:

@@ -6,6 +6,7 @@ from google.protobuf.message import DecodeError, Message
 
 from actors.podworker.model.dependencies import ImageFound
 from protocols.bus import Bus, Internal
+from protocols.lifecycle.pods.runtime_status import network_ips
 from protocols.messages import cri as messages
 from protocols.messages.runtime import VOLUME_ANNOTATION
 from protocols.wire import cri_pb2
@@ -51,10 +52,10 @@ class BusRuntime:
         request = cri_pb2.RemovePodSandboxRequest(pod_sandbox_id=sandbox_id)
         await self._call("RemovePodSandbox", request, cri_pb2.RemovePodSandboxResponse, CREATE_S, True)
 
-    async def sandbox_ip(self, sandbox_id: str) -> str:
+    async def sandbox_ips(self, sandbox_id: str) -> tuple[str, ...]:
         request = cri_pb2.PodSandboxStatusRequest(pod_sandbox_id=sandbox_id)
         reply = await self._call("PodSandboxStatus", request, cri_pb2.PodSandboxStatusResponse, QUICK_S, True)
-        return str(reply.status.network.ip)
+        return network_ips(reply.status.network)
 
     async def create_container(
         self, sandbox_id: str, config: "cri_pb2.ContainerConfig", sandbox: "cri_pb2.PodSandboxConfig"

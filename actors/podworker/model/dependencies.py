@@ -28,7 +28,7 @@ class Runtime(Protocol):
 
     async def remove_sandbox(self, sandbox_id: str) -> None: ...
 
-    async def sandbox_ip(self, sandbox_id: str) -> str: ...
+    async def sandbox_ips(self, sandbox_id: str) -> tuple[str, ...]: ...
 
     async def create_container(
         self, sandbox_id: str, config: "cri_pb2.ContainerConfig", sandbox: "cri_pb2.PodSandboxConfig"
@@ -225,7 +225,7 @@ class NodeFields(msgspec.Struct, frozen=True):
 
     name: str
     host_ip: str = ""
-    pod_ip: str = ""
+    pod_ips: tuple[str, ...] = ()
     cpus: int = 1
     memory: int = 0
     storage: int = 0
@@ -263,8 +263,8 @@ class NodeInfo(msgspec.Struct, frozen=True):
     oom_group: bool = False
     """Such a runtime can let the kernel end all processes of a container that exceeds its memory."""
 
-    def node(self, pod_ip: str = "") -> NodeFields:
-        return NodeFields(self.node_name, self.host_ip, pod_ip, self.cpus, self.memory, self.storage)
+    def node(self, pod_ips: tuple[str, ...] = ()) -> NodeFields:
+        return NodeFields(self.node_name, self.host_ip, pod_ips, self.cpus, self.memory, self.storage)
 
 
 class Dependencies(msgspec.Struct, frozen=True):
@@ -287,7 +287,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     recursive: Callable[[str], bool] = lambda runtime_class: False
     """Return True if pods of this RuntimeClass (empty: none) can have recursive read-only mounts."""
 
-    def node_fields(self, pod_ip: str = "") -> NodeFields:
-        """Return the fields of the node for a pod with this address."""
+    def node_fields(self, pod_ips: tuple[str, ...] = ()) -> NodeFields:
+        """Return the fields of the node for a pod with these addresses."""
         allocatable = (self.local_node.node().get("status") or {}).get("allocatable") or {}
-        return msgspec.structs.replace(self.node_info.node(pod_ip), allocatable=allocatable)
+        return msgspec.structs.replace(self.node_info.node(pod_ips), allocatable=allocatable)

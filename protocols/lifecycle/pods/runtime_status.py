@@ -1,14 +1,27 @@
 """Lookups in the runtime status of a pod. Pure."""
 
+import ipaddress
 from collections.abc import Collection, Mapping
 
 import msgspec
 
 from protocols.lifecycle.pods.types import StartFailure
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
+from protocols.wire import cri_pb2
 
 START_ERROR, START_ERROR_CODE = "StartError", 128
 RUNNING, EXITED, CREATED, UNKNOWN = "running", "exited", "created", "unknown"
+MAX_IPS = 16
+
+
+def network_ips(network: "cri_pb2.PodSandboxNetworkStatus") -> tuple[str, ...]:
+    """Return the first address, and the first of the other family; none if one is invalid, as kubelet does."""
+    texts = [text for text in (network.ip, *(item.ip for item in network.additional_ips[:MAX_IPS])) if text]
+    try:
+        families = {ipaddress.ip_address(text).version: text for text in reversed(texts)}
+    except ValueError:
+        return ()
+    return tuple(sorted(families.values(), key=texts.index))
 
 
 def by_name(status: PodStatus) -> dict[str, list[ContainerStatus]]:

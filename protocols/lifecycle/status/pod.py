@@ -46,7 +46,6 @@ class StatusInputs(msgspec.Struct, frozen=True):
     """Reason of a pod that ended as Failed because it was active too long."""
     runtime_name: str = "nodeplane"
     host_ip: str = ""
-    host_ips: tuple[str, ...] = ()
     now_ns: int = 0
     final: bool = False
     """The pod was ended on purpose (deleted, rejected, complete) and nothing of it runs."""
@@ -289,7 +288,7 @@ def _addresses(inputs: StatusInputs, before: views.PodStatus) -> views.PodStatus
     addresses: views.PodStatus = {}
     if inputs.host_ip:
         addresses["hostIP"] = inputs.host_ip
-        addresses["hostIPs"] = [{"ip": ip} for ip in inputs.host_ips or (inputs.host_ip,)]
+        addresses["hostIPs"] = [{"ip": inputs.host_ip}]
     ips = list(inputs.runtime.ips)
     if not ips and runtime_status.current_sandbox(inputs.runtime) is not None and inputs.host_ip:
         ips = [inputs.host_ip]  # host network, or a runtime whose sandboxes have no network of their own

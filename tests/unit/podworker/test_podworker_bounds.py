@@ -28,7 +28,7 @@ from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from tests.support.growth import MOST, growth
 from tests.support.podworker_fakes import container, pod, sidecar
 
-NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
+NODE = NodeFields("n1", "10.0.0.5", ("10.1.0.1",), cpus=2, memory=1 << 30, storage=1 << 40)
 Found = Mapping[Ref, dict[str, bytes] | None]
 LARGE: Found = {Ref(CONFIG_MAP, "c"): {"k": b"x" * (1 << 20)}}
 

@@ -22,7 +22,7 @@ from protocols.messages.devices import ContainerGrant, GrantedDevice, GrantedMou
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import container, pod
 
-NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1")
+NODE = NodeFields("n1", "10.0.0.5", ("10.1.0.1", "fd00::1"))
 
 
 def inputs(
@@ -89,6 +89,7 @@ def test_environment_in_order_with_downward_fields_and_grants() -> None:
         {"name": "B", "value": "$(A)2"},
         {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
         {"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+        {"name": "IPS", "valueFrom": {"fieldRef": {"fieldPath": "status.podIPs"}}},
         {"name": "LABEL", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['app']"}}},
     ]
     made = config(
@@ -96,7 +97,8 @@ def test_environment_in_order_with_downward_fields_and_grants() -> None:
         ContainerGrant({"GPUS": "0"}),
         metadata={"labels": {"app": "x"}},
     )
-    assert environment(made) == {"A": "1", "B": "12", "POD": "p", "IP": "10.1.0.1", "LABEL": "x", "GPUS": "0"}
+    ips = {"IP": "10.1.0.1", "IPS": "10.1.0.1,fd00::1"}
+    assert environment(made) == {"A": "1", "B": "12", "POD": "p", **ips, "LABEL": "x", "GPUS": "0"}
     assert list(made.command) == ["sh", "-c", "echo 12 $(B)"]
 
 

@@ -108,7 +108,7 @@ def test_refusals_keep_their_own_words() -> None:
 def test_cpus_and_nodes_are_in_the_containers_configuration(tmp_path: Path) -> None:
     def resources(grant: ContainerGrant, shared: str) -> cri_pb2.LinuxContainerResources:
         recipe = ConfigInputs(
-            spec(), spec().containers[0], 0, NodeFields("n", "1.1.1.1", ""), tmp_path, grant=grant, shared=shared
+            spec(), spec().containers[0], 0, NodeFields("n", "1.1.1.1"), tmp_path, grant=grant, shared=shared
         )
         return container_config(recipe).linux.resources
 

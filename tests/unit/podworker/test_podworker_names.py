@@ -117,21 +117,22 @@ def test_hosts_file_of_a_pod_with_an_address_is_kubelets() -> None:
     spec = read_pod(
         pod(hostname="web-0", subdomain="web", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db", "db.example"]}])
     )
-    text = content(spec, "10.1.0.5", "192.0.2.1 node\n")
+    text = content(spec, ("10.1.0.5", "fd00::5"), "192.0.2.1 node\n")
     assert text.startswith("# Kubernetes-managed hosts file.\n127.0.0.1\tlocalhost\n")
-    assert "10.1.0.5\tweb-0.web.ns.svc.cluster.local\tweb-0\n" in text
+    names = "web-0.web.ns.svc.cluster.local\tweb-0\n"
+    assert f"10.1.0.5\t{names}fd00::5\t{names}" in text
     assert text.endswith("192.0.2.7\tdb\tdb.example\n")
     assert "192.0.2.1" not in text
 
 
 def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more() -> None:
     aliased = read_pod(pod(hostNetwork=True, hostname="x", hostAliases=[{"ip": "192.0.2.7", "hostnames": ["db"]}]))
-    assert content(aliased, "", "192.0.2.1 node\n") == (
+    assert content(aliased, (), "192.0.2.1 node\n") == (
         "# Kubernetes-managed hosts file (host network).\n192.0.2.1 node\n\n"
         "# Entries added by HostAliases.\n192.0.2.7\tdb\n"
     )
     named = read_pod(pod(hostname="web-0", subdomain="web"))
-    assert content(named, "", "192.0.2.1 node\n") == (
+    assert content(named, (), "192.0.2.1 node\n") == (
         "# Kubernetes-managed hosts file.\n192.0.2.1 node\n127.0.0.1\tweb-0.web.ns.svc.cluster.local\tweb-0\n"
     )
 
@@ -148,7 +149,7 @@ def test_hosts_file_on_the_nodes_network_is_the_nodes_with_more() -> None:
 def test_hosts_file_is_made_where_it_can_be_mounted_or_adds_something(
     spec: Object, mounted: bool, expected: bool
 ) -> None:
-    assert has_hosts(read_pod(pod(**spec)), "", mounted) is expected
+    assert has_hosts(read_pod(pod(**spec)), (), mounted) is expected
 
 
 def test_resolver() -> None:

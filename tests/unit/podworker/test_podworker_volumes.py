@@ -36,7 +36,7 @@ from tests.support.podworker_fakes import FakeDependencies, FakeObjects, contain
 from tests.support.podworker_scene import Scene, at_work
 from tests.support.waiting import until_async
 
-NODE = NodeFields("n1", "10.0.0.5", "10.1.0.1", cpus=2, memory=1 << 30, storage=1 << 40)
+NODE = NodeFields("n1", "10.0.0.5", ("10.1.0.1",), cpus=2, memory=1 << 30, storage=1 << 40)
 FOUND = {
     Ref(CONFIG_MAP, "c"): {"a": b"1", "b-x": b"2"},
     Ref(SECRET, "s"): {"password": b"\xffx"},

@@ -148,8 +148,8 @@ class ConfigInputs(msgspec.Struct, frozen=True):
     files: Files = {}
     """Env files that the environment refers to."""
     services: dict[str, str] = {}
-    own_ip: str = ""
-    """The pod's IP on a network of its own; empty on the node's network."""
+    own_ips: tuple[str, ...] = ()
+    """The pod's IPs on a network of its own; empty on the node's network."""
     images: dict[str, str] = {}
     """Images of its volumes in the runtime, by the volume's name."""
     recursive: bool = False
@@ -197,7 +197,7 @@ def container_config(inputs: ConfigInputs) -> "cri_pb2.ContainerConfig":
 
 
 def _mounts(inputs: ConfigInputs, variables: dict[str, str]) -> "list[cri_pb2.Mount]":
-    hosts = has_hosts(inputs.spec, inputs.own_ip, inputs.mounted)
+    hosts = has_hosts(inputs.spec, inputs.own_ips, inputs.mounted)
     more = MountInputs(inputs.grant.mounts, variables, hosts, inputs.images, inputs.recursive)
     return container_mounts(inputs.spec, inputs.container, inputs.root, inputs.attempt, more)
 

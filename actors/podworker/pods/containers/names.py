@@ -121,12 +121,12 @@ def aliases(spec: PodSpec) -> list[views.HostAlias]:
     return (spec.raw.get("spec") or {}).get("hostAliases") or []
 
 
-def has_hosts(spec: PodSpec, ip: str, mounted: bool = False) -> bool:
+def has_hosts(spec: PodSpec, ips: tuple[str, ...], mounted: bool = False) -> bool:
     """Return True if the pod gets its own /etc/hosts.
 
-    `ip`: of the pod on a network of its own, else empty. `mounted`: the runtime mounts files at their paths.
+    `ips`: of the pod on a network of its own, else empty. `mounted`: the runtime mounts files at their paths.
     """
-    return bool(mounted or ip or aliases(spec) or (brings_names(spec) and not spec.host_network))
+    return bool(mounted or ips or aliases(spec) or (brings_names(spec) and not spec.host_network))
 
 
 def hosts_file(root: Path, uid: str) -> Path:
@@ -134,23 +134,23 @@ def hosts_file(root: Path, uid: str) -> Path:
     return pod_directory(root, uid) / "etc-hosts"
 
 
-def write_hosts(root: Path, spec: PodSpec, ip: str, mounted: bool = False) -> None:
+def write_hosts(root: Path, spec: PodSpec, ips: tuple[str, ...], mounted: bool = False) -> None:
     """Write the pod's hosts file, before each start of a container. Raises OSError."""
-    if not has_hosts(spec, ip, mounted):
+    if not has_hosts(spec, ips, mounted):
         return
     path = hosts_file(root, spec.uid)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(content(spec, ip, "" if ip else read(PLACE)))
+    path.write_text(content(spec, ips, "" if ips else read(PLACE)))
     path.chmod(0o644)
 
 
-def content(spec: PodSpec, ip: str, own: str) -> str:
+def content(spec: PodSpec, ips: tuple[str, ...], own: str) -> str:
     """Return the content of the hosts file. `own`: the node's file. Pure."""
     nodes = own.rstrip("\n") + "\n"
-    text = _MANAGED + _LOCAL if ip else (_MANAGED_NODE if spec.host_network else _MANAGED) + nodes
+    text = _MANAGED + _LOCAL if ips else (_MANAGED_NODE if spec.host_network else _MANAGED) + nodes
     if not spec.host_network:
-        names = dict.fromkeys((qualified(spec), short_name(spec)))
-        text += f"{ip or LOOPBACK}\t{TAB.join(names)}\n"
+        names = TAB.join(dict.fromkeys((qualified(spec), short_name(spec))))
+        text += "".join(f"{ip}\t{names}\n" for ip in ips or (LOOPBACK,))
     return text + (_HEAD + "".join(_line(entry) for entry in aliases(spec)) if aliases(spec) else "")
 
 

@@ -53,11 +53,11 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 class SandboxRef(msgspec.Struct, frozen=True):
-    """The sandbox in which a container starts; `ip` is empty on the host's network."""
+    """The sandbox in which a container starts; `ips` is empty on the host's network."""
 
     sandbox_id: str
     attempt: int
-    ip: str = ""
+    ips: tuple[str, ...] = ()
 
 
 class StartRequest(msgspec.Struct, frozen=True):
@@ -105,12 +105,12 @@ class Starter:
         with span(spec.uid, "image", container=container.name, image=container.image):
             volumes = await self._images.volumes(spec, container)
             image = await self._images.ensure(spec, container)
-        ip = await self._ip(request)
+        ips = await self._ips(request)
         inputs = ConfigInputs(
             spec=spec,
             container=container,
             attempt=request.step.attempt,
-            node=self._deps.node_fields(ip),
+            node=self._deps.node_fields(ips),
             root=node_info.root,
             target=request.step.target,
             image_ref=image.id,
@@ -122,7 +122,7 @@ class Starter:
             if file_refs(container)
             else {},
             services=service_variables(spec, self._deps.services(), node_info.api),
-            own_ip="" if self._on_node(spec) else ip,
+            own_ips=() if self._on_node(spec) else ips,
             images=volumes,
             recursive=await self._recursive(spec, container),
             mounted=node_info.root_user or not node_info.embedded,
@@ -169,7 +169,8 @@ class Starter:
         """Run the postStart hook. As upstream, later containers wait for it, and its failure ends the container."""
         spec, container, sandbox = request.spec, request.container, request.sandbox
         try:
-            ip = sandbox.ip or await self._deps.runtime.sandbox_ip(sandbox.sandbox_id) or self._deps.node_info.host_ip
+            ips = sandbox.ips or await self._deps.runtime.sandbox_ips(sandbox.sandbox_id)
+            ip = ips[0] if ips else self._deps.node_info.host_ip
             with span(spec.uid, "postStart hook", container=container.name):
                 await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
@@ -190,12 +191,12 @@ class Starter:
         except FailedPrecondition as error:
             raise ContainerConfigInvalid(str(error)) from None
 
-    async def _ip(self, request: StartRequest) -> str:
-        """Return the pod's IP; empty if it is unknown and not needed."""
+    async def _ips(self, request: StartRequest) -> tuple[str, ...]:
+        """Return the pod's IPs; empty if they are unknown and not needed."""
         sandbox = request.sandbox
-        if sandbox.ip or (self._on_node(request.spec) and not needs_pod_ip(request.container)):
-            return sandbox.ip
-        return await self._deps.runtime.sandbox_ip(sandbox.sandbox_id)
+        if sandbox.ips or (self._on_node(request.spec) and not needs_pod_ip(request.container)):
+            return sandbox.ips
+        return await self._deps.runtime.sandbox_ips(sandbox.sandbox_id)
 
     def _on_node(self, spec: PodSpec) -> bool:
         return spec.host_network or self._deps.node_info.embedded
@@ -206,7 +207,7 @@ class Starter:
         log_file: Path = pod_log_directory(node_info.logs, spec) / config.log_path
         log_file.parent.mkdir(parents=True, exist_ok=True)
         files.remove(log_file.with_name(f"{inputs.attempt - 3}.log"))  # no request can select that run any more
-        write_hosts(node_info.root, spec, inputs.own_ip, inputs.mounted)
+        write_hosts(node_info.root, spec, inputs.own_ips, inputs.mounted)
         make_message_file(node_info.root, spec.uid, inputs.container.name, inputs.attempt)
         self._bind_sub_paths(inputs, config)
 

@@ -29,7 +29,7 @@ def field_value(path: str, spec: PodSpec, node: NodeFields) -> str:
 
 def _simple(spec: PodSpec, node: NodeFields) -> dict[str, str]:
     pod = spec.raw.get("spec") or {}
-    pod_ip = node.pod_ip or node.host_ip
+    pod_ips = node.pod_ips or (node.host_ip,)
     return {
         "metadata.name": spec.name,
         "metadata.namespace": spec.namespace,
@@ -38,8 +38,8 @@ def _simple(spec: PodSpec, node: NodeFields) -> dict[str, str]:
         "spec.serviceAccountName": pod.get("serviceAccountName") or "default",
         "status.hostIP": node.host_ip,
         "status.hostIPs": node.host_ip,
-        "status.podIP": pod_ip,
-        "status.podIPs": pod_ip,
+        "status.podIP": pod_ips[0],
+        "status.podIPs": ",".join(pod_ips),
     }
 
 

@@ -125,7 +125,7 @@ class PodSync:
         self.volumes.close()
 
     def _node(self, status: PodStatus) -> NodeFields:
-        return self._deps.node_fields(status.ips[0] if status.ips else "")
+        return self._deps.node_fields(status.ips)
 
     def _too_long(self, shown: views.PodStatus) -> bool:
         """Return True beyond activeDeadlineSeconds; else wake up at its end."""
@@ -297,7 +297,9 @@ class PodSync:
         """Return the sandbox to start in, created if planned; None when nothing is to start."""
         if plan.create_sandbox < 0:
             current = runtime_status.current_sandbox(status)
-            return SandboxRef(current.id, current.attempt, current.ip) if current is not None and plan.start else None
+            if current is None or not plan.start:
+                return None
+            return SandboxRef(current.id, current.attempt, tuple(filter(None, (current.ip, current.second_ip))))
         spec = self._allocated()
         if not spec.host_network and (fault := self._deps.network()):
             self._deps.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
