@@ -86,9 +86,17 @@ class Journal:
             if written != len(data):
                 raise OSError(28, "no space left on device")
         except OSError:
-            os.ftruncate(self._file, self._size)
+            self._truncate()
             raise
         self._size += written
+
+    def _truncate(self) -> None:
+        """Drop a part of a line; if that fails, the next change writes a new file, or it would join that part."""
+        try:
+            os.ftruncate(self._file, self._size)
+        except OSError:
+            os.close(self._file)
+            self._file = -1
 
     def _shorten(self) -> None:
         """Rewrite the file if there is room for it; the change that made it long is on disk already."""

@@ -4,6 +4,7 @@ import errno
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -64,7 +65,9 @@ def test_what_is_outdated_is_dropped_in_time(tmp_path: Path, monkeypatch: pytest
     assert [item.id for item in Journal(tmp_path / "j").load()] == ["stays"]
 
 
-def test_a_write_that_fails_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("truncate", [os.ftruncate, Mock(side_effect=OSError(errno.EIO, "no"))])
+def test_a_write_that_fails_is_taken_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, truncate: Any) -> None:
+    monkeypatch.setattr(os, "ftruncate", truncate)
     kept, write = Journal(tmp_path / "j"), os.write
     kept.write(record("a"))
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:7]))
