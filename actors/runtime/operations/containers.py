@@ -108,13 +108,15 @@ class Containers:
         try:
             await self._save(container.record, script is not None)
             _require_ready(sandbox)
+            _require_images(container, self._deps.images)
         except BaseException:
             self._deps.pods.container_names.release(key)
             self._deps.state.forget(container.record)
             raise
         self._deps.pods.add_container(container)
         if config.mounts and script is None:
-            await asyncio.to_thread(self._deps.mount_points.claim, container)
+            async with container.writing:  # a removal waits, or its release would come first
+                await asyncio.to_thread(self._deps.mount_points.claim, container)
         self._deps.events.emit(pb.CONTAINER_CREATED_EVENT, id, sandbox)
         return id
 
@@ -285,6 +287,13 @@ def _stop_signal(container: Container) -> int:
 def _require_ready(sandbox: Sandbox) -> None:
     if not sandbox.ready:
         raise WrongState(f'sandbox "{sandbox.id}" is not ready; run a new one')
+
+
+def _require_images(container: Container, images: ImageStore) -> None:
+    volumes = [mount.image.image for mount in container.config.mounts if mount.HasField("image")]
+    for id in [container.image.id, *volumes] if container.image else volumes:
+        if images.find(id) is None:
+            raise NotFound(f'image "{id}" was removed while the container was created')
 
 
 def resolve_images(config: pb.ContainerConfig, images: ImageStore) -> pb.ContainerConfig:

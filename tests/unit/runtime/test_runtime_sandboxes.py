@@ -12,8 +12,8 @@ import pytest
 from actors.runtime.backends.holders import Holders
 from actors.runtime.backends.hollow import HollowBackend
 from actors.runtime.images.store import ImageStore
-from actors.runtime.model.containers import ContainerRecord, ContainerState, SandboxRecord
-from actors.runtime.model.errors import InvalidRequest, LauncherGone, StateNotWritten
+from actors.runtime.model.containers import Container, ContainerRecord, ContainerState, SandboxRecord
+from actors.runtime.model.errors import InvalidRequest, LauncherGone, NotFound, StateNotWritten
 from actors.runtime.model.pods import Clock, RuntimePods
 from actors.runtime.operations import sandboxes as operations
 from actors.runtime.operations.adoption import Adoption
@@ -21,6 +21,7 @@ from actors.runtime.operations.cdi_devices import CdiFiles
 from actors.runtime.operations.containers import Containers, Dependencies
 from actors.runtime.operations.host_paths import MountPoints
 from actors.runtime.operations.sandboxes import Sandboxes
+from actors.runtime.rpc.image_service import images_used
 from actors.runtime.state.container_events import ContainerEvents
 from actors.runtime.state.directory import StateDirectory
 from actors.runtime.state.lifecycle import Lifecycle
@@ -177,4 +178,54 @@ async def test_container_removed_during_an_update_leaves_no_file(
     await asyncio.wait([removal], timeout=0.2)
     held.go.set()
     await asyncio.gather(update, removal)
+    assert runtime.state.load()[1] == []
+
+
+def container_of(image: str, *mounts: pb.Mount) -> pb.ContainerConfig:
+    metadata, spec = pb.ContainerMetadata(name="c"), pb.ImageSpec(image=image)
+    return pb.ContainerConfig(metadata=metadata, image=spec, command=["true"], mounts=mounts)
+
+
+async def test_container_removed_during_its_creation_holds_no_mount_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = Runtime(tmp_path)
+    runtime.processes.forget = AsyncMock()
+    points, began, go = runtime.dependencies.mount_points, threading.Event(), threading.Event()
+    claim = points.claim
+
+    def held(container: Container) -> None:
+        began.set()
+        assert go.wait(30)
+        claim(container)
+
+    monkeypatch.setattr(points, "claim", held)
+    config = container_of("b", pb.Mount(container_path=f"{tmp_path}/made", host_path=str(tmp_path)))
+    creation = asyncio.create_task(runtime.containers.create(await runtime.sandboxes.run(CONFIG, ""), config))
+    await asyncio.to_thread(began.wait, 30)
+    removal = asyncio.create_task(runtime.containers.remove(next(iter(runtime.pods.containers))))
+    await asyncio.wait([removal], timeout=0.2)
+    go.set()
+    await asyncio.gather(creation, removal)
+    assert (points._held, points._made) == ({}, set())
+
+
+@pytest.mark.parametrize("volume", [False, True])
+async def test_container_is_not_created_without_an_image_removed_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, volume: bool
+) -> None:
+    runtime = Runtime(tmp_path)
+    images = runtime.dependencies.images
+    images.load()
+    image = images.import_(tmp_path, "box")
+    mount = pb.Mount(container_path="/v", image=pb.ImageSpec(image="box"))
+    config = container_of("host", mount) if volume else container_of("box")
+    pod = await runtime.sandboxes.run(CONFIG, "")
+    held = HeldSave(runtime.state, monkeypatch)
+    creation = asyncio.create_task(runtime.containers.create(pod, config))
+    await asyncio.to_thread(held.began.wait, 30)
+    images.remove(image.id, images_used(runtime.pods))
+    held.go.set()
+    with pytest.raises(NotFound, match="removed"):
+        await creation
     assert runtime.state.load()[1] == []
