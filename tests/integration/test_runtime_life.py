@@ -298,6 +298,8 @@ async def test_bad_input_is_refused_and_disturbs_nothing() -> None:
         (runtime.logs / "file").write_text("")
         nowhere = await runtime.create(sandbox, "true", name="log", log_path="../file/x.log")
         await refused(runtime.call("StartContainer", container_id=nowhere), grpc.StatusCode.UNKNOWN, "file exists")
+        relative = await runtime.create(sandbox, "true", name="relative", working_dir="usr")
+        await refused(runtime.call("StartContainer", container_id=relative), grpc.StatusCode.UNKNOWN, "absolute path")
         no_directory = await runtime.create(sandbox, "true", name="cwd", working_dir="/no/such")
         await refused(
             runtime.call("StartContainer", container_id=no_directory), grpc.StatusCode.UNKNOWN, "working directory"

@@ -82,6 +82,8 @@ def _become(spec: Spec, argv: list[str], ends: tuple[Stdio, int], beside: int) -
         _own_session(spec, stdio)
         _default_signals()
         os.umask(0o022)
+        if not os.path.isabs(spec.cwd):
+            raise RuntimeError(f'working directory "{spec.cwd}" is not an absolute path')
         _limit(spec, beside)
         isolation.enter(spec.isolation, beside, spec.cwd)
         _enter(spec)
