@@ -30,15 +30,23 @@ def receive(connection: socket.socket) -> tuple[Message | None, list[int]]:
     return (message if isinstance(message, dict) else None), descriptors
 
 
-def send(connection: socket.socket | None, message: Message, descriptors: tuple[int, ...] = ()) -> None:
-    """Send without waiting; a runtime that is gone or does not read gets the same from the files when it adopts."""
+def send(connection: socket.socket | None, message: Message, descriptors: tuple[int, ...] = ()) -> bool:
+    """Send without waiting; return False if the runtime does not read.
+
+    One that is gone gets the same from the files when it adopts.
+    """
     if connection is not None:
-        with contextlib.suppress(OSError):
-            data = json.dumps(message).encode()
+        data = json.dumps(message).encode()
+        try:
             if descriptors:
                 socket.send_fds(connection, [data], list(descriptors), socket.MSG_DONTWAIT)
             else:
                 connection.send(data, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+    return True
 
 
 SPEC_FILE = "spec.json"

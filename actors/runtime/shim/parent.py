@@ -21,6 +21,9 @@ from protocols.process.proc import boot_id
 RETRY_RECORD_S = 1.0
 """Pause between attempts to write the exit record on a full disk; meanwhile the exit is retained in memory."""
 
+RETRY_ENDS_MS = 50
+"""Pause between attempts to report ends of commands to a runtime that does not read."""
+
 KILLED = 128 + signal.SIGKILL
 ENDING = frozenset(signal.valid_signals()) - {
     signal.SIGKILL,
@@ -53,6 +56,8 @@ class Shim:
         self._handlers: dict[int, Callable[[], None]] = {}
         self._streams: Streams | None = None
         self._execs: dict[int, int] = {}
+        self._ends: list[channel.Message] = []
+        """Ends of commands, in no file, that the runtime has not been sent yet."""
         self._pid = 0
         self._mounts = 0
         """Descriptor of the container's mount namespace, where it identifies the container's processes."""
@@ -131,7 +136,8 @@ class Shim:
         self._watch_channel()
         self._on_children()
         while self._status is None:
-            for descriptor, _ in self._poll.poll():
+            self._send_ends()
+            for descriptor, _ in self._poll.poll(RETRY_ENDS_MS if self._ends else None):
                 if handler := self._handlers.get(descriptor):
                     handler()
 
@@ -153,7 +159,12 @@ class Shim:
             self._status = status
             self._finished_at = time.time_ns()
         elif (number := self._execs.pop(pid, None)) is not None:
-            channel.send(self._channel, {"kind": "exec_exit", "id": number, "code": _code(status)})
+            self._ends.append({"kind": "exec_exit", "id": number, "code": _code(status)})
+            self._send_ends()
+
+    def _send_ends(self) -> None:
+        while self._ends and channel.send(self._channel, self._ends[0]):
+            del self._ends[0]
 
     def _on_output(self, pump: Pump) -> None:
         if not pump.read():
@@ -181,6 +192,7 @@ class Shim:
             self._streams.detach_all()
         for pid in self._execs:
             system.kill_session(pid)
+        self._execs, self._ends = {}, []  # the next runtime has commands of the same numbers
         self._unwatch(self._channel.fileno())
         self._channel.close()
         self._channel = None
