@@ -309,8 +309,8 @@ class ApiServer:
         return (stored.obj for stored in self.replicas["nodes"].objects.below(""))
 
     def _authorizer(self) -> Authorizer:
-        pods = self.replicas["pods"].objects
-        graph = NodeGraph(pods=lambda namespace: pods.below(f"{namespace}/"), pod=pods.get)
+        pods, volumes = self.replicas["pods"].objects, self.replicas["persistentvolumes"].objects
+        graph = NodeGraph(lambda namespace: pods.below(f"{namespace}/"), pods.get, lambda: volumes.below(""))
         of = self._lookups.of
         shown = of("persistentvolumes"), of("volumeattachments")
         nodes = NodeRules(of("pods"), of("resourceslices"), graph.uses, *shown)

@@ -1,12 +1,16 @@
-"""Secrets, configmaps and claims of devices and volumes that the pods of a node refer to, which the node may read."""
+"""Secrets, configmaps and claims of devices and volumes that the pods of a node refer to, which the node may read.
 
-from collections.abc import Callable, Iterable, Iterator
+Secrets of a volume are read through the claim of a pod, too.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Set
 from typing import Any
 
 from actors.apiserver.api.stored import Stored
 from protocols.bounded import BoundedMap
 from protocols.kube.meta import CONTAINER_LISTS, Object, name_of
-from protocols.kube.objects import is_mirror, items, text
+from protocols.kube.objects import at, is_mirror, items, text
 
 CACHED = 4096
 """Cached positive answers; each is verified when it is used."""
@@ -16,39 +20,70 @@ VOLUMES = {
 }
 VOLUME_CLAIMS = "persistentvolumeclaims"
 VOLUME_SECRETS = ("azureFile", "cephfs", "cinder", "flexVolume", "iscsi", "rbd", "scaleIO", "storageos")
+CLAIM = ("spec", "claimRef")
+CSI_SECRETS = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
+"""Secrets of a CSI volume that kubelets read; those of its controller are no node's."""
 
 
 class NodeGraph:
-    """References of pods to objects. Only pods whose bytes contain both names are decoded."""
+    """References of pods to objects. Only pods and volumes whose bytes contain the names are decoded."""
 
-    def __init__(self, pods: Callable[[str], Iterable[Stored]], pod: Callable[[str], Stored | None]) -> None:
-        """`pods` lists a namespace, `pod` returns the pod of `namespace/name`."""
-        self._pods, self._pod = pods, pod
+    def __init__(
+        self,
+        pods: Callable[[str], Iterable[Stored]],
+        pod: Callable[[str], Stored | None],
+        volumes: Callable[[], Iterable[Stored]] = tuple,
+    ) -> None:
+        """`pods` lists a namespace, `pod` returns the pod of `namespace/name`, `volumes` lists PersistentVolumes."""
+        self._pods, self._pod, self._volumes = pods, pod, volumes
         self._known = BoundedMap[tuple[str, str, str, str], str](CACHED)
 
     def uses(self, node: str, resource: str, namespace: str, name: str) -> bool:
-        """Return True if a pod bound to `node` refers to the object."""
+        """Return True if a pod bound to `node` refers to the object, or a volume of one to the secret."""
         if not namespace or not name:
             return False
         question = (node, resource, namespace, name)
         known = self._pod(self._known.get(question, ""))
-        if known is not None and _refers(known, node, resource, name):
+        if known is not None and _refers(known, node, resource, {name}):
             self._known.move_to_end(question)
             return True
-        using = next((pod for pod in self._pods(namespace) if _refers(pod, node, resource, name)), None)
+        using = next((pod for pod in self._pods(namespace) if _refers(pod, node, resource, {name})), None)
         if using is None:
             self._known.pop(question, None)
-            return False
+            return resource == "secrets" and self._volume_uses(node, namespace, name)
         self._known[question] = using.key
         return True
 
+    def _volume_uses(self, node: str, namespace: str, name: str) -> bool:
+        """Look once at each volume, and at each pod of a namespace that has claims of such volumes."""
+        claims = defaultdict[str, set[str]](set)
+        for volume in self._volumes():
+            if name.encode() in volume.raw and (namespace, name) in volume_secrets(volume.obj):
+                claims[text(volume.obj, *CLAIM, "namespace")].add(text(volume.obj, *CLAIM, "name"))
+        return any(
+            _refers(pod, node, VOLUME_CLAIMS, names)
+            for space, names in claims.items()
+            if space
+            for pod in self._pods(space)
+        )
 
-def _refers(pod: Stored, node: str, resource: str, name: str) -> bool:
-    if node.encode() not in pod.raw or (resource != VOLUME_CLAIMS and name.encode() not in pod.raw):
+
+def _refers(pod: Stored, node: str, resource: str, names: Set[str]) -> bool:
+    if node.encode() not in pod.raw:
+        return False
+    if resource != VOLUME_CLAIMS and not any(name.encode() in pod.raw for name in names):
         return False
     if text(pod.obj, "spec", "nodeName") != node or is_mirror(pod.obj):  # a node makes its mirror pods itself
         return False
-    return name in references(pod.obj, resource)
+    return not references(pod.obj, resource).isdisjoint(names)
+
+
+def volume_secrets(volume: Object) -> set[tuple[str, str]]:
+    """Return namespace and name of the secrets that kubelets read for a PersistentVolume."""
+    spec, own = at(volume, "spec"), text(volume, *CLAIM, "namespace")
+    refs = [at(spec, kind, "secretRef") for kind in VOLUME_SECRETS] + [at(spec, "csi", kind) for kind in CSI_SECRETS]
+    pairs = {(text(ref, "namespace") or own, text(ref, "name")) for ref in refs}
+    return pairs | {(text(spec, "azureFile", "secretNamespace") or own, text(spec, "azureFile", "secretName"))}
 
 
 def references(pod: Object, resource: str) -> set[str]:

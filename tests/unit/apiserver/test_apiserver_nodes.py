@@ -171,3 +171,25 @@ def test_the_graph_follows_the_pods() -> None:
     assert not graph.uses("n1", "secrets", "ns", "vol")
     del pods["ns/b"]
     assert not graph.uses("n1", "secrets", "ns", "vol")
+
+
+@pytest.mark.parametrize(
+    ("source", "namespace"),
+    [
+        ({"csi": {"nodeStageSecretRef": {"name": "key", "namespace": "far"}}}, "far"),
+        ({"csi": {"nodePublishSecretRef": {"name": "key", "namespace": "far"}}}, "far"),
+        ({"azureFile": {"secretName": "key", "secretNamespace": "far"}}, "far"),
+        ({"azureFile": {"secretName": "key"}}, "ns"),
+        ({"rbd": {"secretRef": {"name": "key"}}}, "ns"),
+        ({"csi": {"controllerPublishSecretRef": {"name": "key", "namespace": "far"}}}, ""),
+    ],
+)
+def test_the_secrets_of_a_volume_are_those_of_its_pods_node(source: Object, namespace: str) -> None:
+    claim = {"namespace": "ns", "name": "disk"}
+    volume = Stored("v", 1, msgspec.json.encode({"spec": {**source, "claimRef": claim}}))
+    pod = Stored("ns/a", 1, msgspec.json.encode({"metadata": {"name": "a"}, "spec": {**SPEC, "nodeName": "n1"}}))
+    graph = NodeGraph(lambda space: [pod] if space == "ns" else [], lambda _key: None, lambda: [volume])
+    assert [space for space in ("ns", "far") if graph.uses("n1", "secrets", space, "key")] == [namespace] * bool(
+        namespace
+    )
+    assert not graph.uses("n2", "secrets", namespace, "key")
