@@ -376,10 +376,12 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
     found = [json.loads(line) for line in text[: text.rindex("\n")].splitlines()]  # the last may be half written
     claims = json.loads(base64.urlsafe_b64decode(f"{token.split('.')[1]}=="))
     issued = {"authentication.kubernetes.io/issued-credential-id": f"JTI={claims['jti']}"}
-    assert issued in [line.get("annotations") for line in found]
+    assert any(issued.items() <= line.get("annotations", {}).items() for line in found)
     made = next(line for line in found if line["objectRef"].get("resource") == "secrets" and "impersonatedUser" in line)
     assert (made["user"]["username"], made["impersonatedUser"]["username"]) == ("admin", "admin2")
     assert made["responseStatus"]["code"] == 201
+    assert made["annotations"]["authorization.k8s.io/decision"] == "allow"
+    assert "authorization.k8s.io/reason" in made["annotations"]
     assert {"create", "patch", "delete"} <= {line["verb"] for line in found}
     assert not {"get", "list", "watch"} & {line["verb"] for line in found}
 

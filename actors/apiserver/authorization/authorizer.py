@@ -85,6 +85,7 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
 }
 
 
+OPEN = Decision(True, "open to everybody")
 FRESH_SECONDS = 1.0
 """Longest wait for the newest pods before a node's request is denied."""
 
@@ -97,23 +98,25 @@ class Authorizer:
         self._nodes = nodes
         self.policy = policy
 
-    def check(self, user: User, wanted: Attributes) -> None:
-        """Return if the request is allowed.
+    def check(self, user: User, wanted: Attributes) -> Decision:
+        """Return the decision on a request that is allowed.
 
         Raises Unauthorized for anonymous users, TooManyRequests while RBAC is not known, else Forbidden.
         """
         if not wanted.resource and wanted.path in PUBLIC_PATHS:
-            return
+            return OPEN
         if user.name == ANONYMOUS.name:
             raise Unauthorized
         decision = self.decide(user, wanted)
         if decision.allowed:
-            return
+            return decision
         if self.policy() is None:
             raise TooManyRequests("storage is (re)initializing: roles are not known yet", retry_after=1)
         raise Forbidden(denied(user, wanted), attributes_details(wanted))
 
-    async def check_again(self, user: User, wanted: Attributes, newest_pods: Callable[[], Awaitable[object]]) -> None:
+    async def check_again(
+        self, user: User, wanted: Attributes, newest_pods: Callable[[], Awaitable[object]]
+    ) -> Decision:
         """Decide on a denied request once more, with the newest pods if it is a node's.
 
         The node may know a pod from the watch of another process, which shows its own writes first.
@@ -128,7 +131,7 @@ class Authorizer:
                 newest = True
         if newest and not self.allows(user, wanted) and self._nodes.is_missing(wanted):
             raise NotFound(f'pods "{wanted.name}" not found', attributes_details(wanted))
-        self.check(user, wanted)
+        return self.check(user, wanted)
 
     def allows(self, user: User, wanted: Attributes) -> bool:
         return self.decide(user, wanted).allowed
@@ -137,7 +140,7 @@ class Authorizer:
         if MASTERS in user.groups:
             return Decision(True, f"member of {MASTERS}")
         if not wanted.resource and wanted.verb == "get" and wanted.path in PUBLIC_PATHS:
-            return Decision(True, "open to everybody")
+            return OPEN
         if user.name == ANONYMOUS.name:
             return Decision(False)
         node = node_name(user)

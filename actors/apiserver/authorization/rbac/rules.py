@@ -47,6 +47,12 @@ class Decision(msgspec.Struct, frozen=True):
     allowed: bool
     reason: str = ""
 
+    @property
+    def annotations(self) -> dict[str, str]:
+        """Its annotations in the audit log."""
+        decision = "allow" if self.allowed else "forbid"
+        return {"authorization.k8s.io/decision": decision, "authorization.k8s.io/reason": self.reason}
+
 
 def rule_allows(rule: PolicyRule, wanted: Attributes) -> bool:
     """Return True if one rule of a role allows a request, as upstream's RuleAllows."""

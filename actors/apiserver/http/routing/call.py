@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NEVER_AGAIN, BadRequest, InternalError, RequestTimeout, as_api_error
 from actors.apiserver.api.request.target import Target
+from actors.apiserver.authorization.rbac.rules import Decision
 from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.routing.route import Route
@@ -23,11 +24,13 @@ NOWHERE = place_of(None)
 class Call:
     """One request: set by its handler as it learns user and route, read by metrics, errors and the audit log."""
 
-    __slots__ = ("began", "http", "identity", "route", "seconds", "verb")
+    __slots__ = ("began", "decision", "http", "identity", "route", "seconds", "verb")
 
     def __init__(self, http: web.BaseRequest) -> None:
         self.http = http
         self.began = time.monotonic()
+        self.decision: Decision | None = None
+        """None before it is allowed."""
         self.identity: Identity | None = None
         self.route: Route | None = None
         """None before it is resolved, and for paths that are no resource."""

@@ -16,6 +16,7 @@ from actors.apiserver.api.request.query import ListOptions, flag, list_options, 
 from actors.apiserver.api.request.selection import equalities, selection
 from actors.apiserver.api.request.target import Attributes, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
+from actors.apiserver.authorization.rbac.rules import Decision
 from actors.apiserver.custom.serving import Serving
 from actors.apiserver.http.authentication.authenticator import Authenticator, Identity
 from actors.apiserver.http.connection.connection import WatchStarted
@@ -33,7 +34,7 @@ from actors.apiserver.http.nodes.connecting import connect_verb
 from actors.apiserver.http.routing.call import CLIENT_LEFT, Call, error_response
 from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attributes_of
 from actors.apiserver.http.routing.seats import Seats
-from actors.apiserver.http.telemetry.audit import audit_id, is_audited
+from actors.apiserver.http.telemetry.audit import ANNOTATIONS, audit_id, is_audited
 from actors.apiserver.http.telemetry.metrics import RequestMetrics
 from protocols.kinds.served.row import Table
 from protocols.process.deadlines import Deadlines
@@ -47,6 +48,7 @@ COLLECTION = ("list", "deletecollection")
 SIZED = ("get", "list", "head")
 """Verbs whose response size is measured."""
 NO_OPTIONS = ListOptions()
+DENIED = Decision(False)
 
 
 class HandlerOptions(msgspec.Struct, frozen=True):
@@ -96,6 +98,9 @@ class Handler:
     def _note(self, call: Call, code: int, seconds: float) -> None:
         self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
         if is_audited(call.verb, call.target):
+            decision = call.decision or (DENIED if code == 403 and call.identity is not None else None)
+            if decision is not None:
+                call.http[ANNOTATIONS] = {**decision.annotations, **call.http.get(ANNOTATIONS, {})}
             self._authenticator.note(call.http, call.identity, call.subject, call.verb, code, seconds)
 
     def _measure(self, call: Call, response: Response) -> None:
@@ -122,9 +127,9 @@ class Handler:
             return await self._answer_nonresource(call, user)
         wanted = _attributes(call, route)
         try:
-            self._authorizer.check(user, wanted)
+            call.decision = self._authorizer.check(user, wanted)
         except Forbidden:
-            await self._authorizer.check_again(user, wanted, self._newest_pods)
+            call.decision = await self._authorizer.check_again(user, wanted, self._newest_pods)
         request = self._request(call, identity, route)
         if self._connecting.serves(route.target.subresource):
             return await self._connect(call, route, request)
@@ -193,7 +198,7 @@ class Handler:
 
     async def _answer_nonresource(self, call: Call, user: User) -> Response:
         http = call.http
-        self._authorizer.check(user, _path_attributes(http))
+        call.decision = self._authorizer.check(user, _path_attributes(http))
         if http.method not in ("GET", "HEAD"):
             raise MethodNotAllowed("the server does not allow this method on the requested resource")
         if http.path.startswith(("/apis", "/openapi")):
