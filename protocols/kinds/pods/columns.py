@@ -5,6 +5,12 @@ from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 from protocols.kube.pods import is_finished, sidecars_of
 
+CONDITIONS = {
+    phase: {"type": "Completed", "status": "True", "reason": phase, "message": message}
+    for phase, message in (("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed."))
+}
+"""Conditions of the rows of pods that are over, by which clients tell them, as upstream's."""
+
 
 def sidecars(pod: Object) -> set[str]:
     """Return the names of restartable init containers."""

@@ -126,6 +126,7 @@ PODS = Served(
         Column("Nominated Node", cell("status", "nominatedNodeName", missing=NONE), 1),
         Column("Readiness Gates", pod_cells.gates, 1),
     ),
+    row_conditions=pod_cells.CONDITIONS,
     subresources=(
         Subresource("attach", ("create", "get"), "PodAttachOptions", version="v1"),
         Subresource("binding", ("create",), "Binding", version="v1"),

@@ -98,6 +98,8 @@ class Served(Resource, frozen=True, kw_only=True, eq=False):
     """Keys and values of the records that an object holds: they are written, and removed, with it."""
     custom: "CustomKind | None" = None
     """Set for custom resources; None for built-in ones."""
+    row_conditions: Mapping[str, Object] = msgspec.field(default_factory=dict)
+    """Conditions of a row in a table, by the object's phase."""
     scale_paths: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Field paths of a built-in kind's scale subresource, by the names that definitions use."""
     deprecated: str = ""

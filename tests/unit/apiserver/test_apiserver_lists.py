@@ -61,6 +61,18 @@ def test_row_whose_columns_cost_too_much_has_the_cells_that_fit() -> None:
     assert costly["cells"] == ["n", "<invalid>", "<invalid>", "<invalid>"]
 
 
+@pytest.mark.parametrize(
+    ("phase", "conditions"),
+    [("Running", None), ("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed.")],
+)
+def test_row_of_a_pod_that_is_over_has_a_condition(phase: str, conditions: str | None) -> None:
+    (row,) = table(TABLE.of("pods"), [{"metadata": {"name": "p"}, "status": {"phase": phase}}], Form(view="Table"), {})[
+        "rows"
+    ]
+    over = {"type": "Completed", "status": "True", "reason": phase, "message": conditions}
+    assert row.get("conditions") == ([over] if conditions else None)
+
+
 HEAD = b'{"kind":"ConfigMap","apiVersion":"v1",'
 WHOLE = HEAD + b'"metadata":{"name":"a"},"data":{"a":"b"}}'
 

@@ -12,6 +12,7 @@ from protocols.kinds.check.budget import Budget, BudgetSpent, spend, within
 from protocols.kinds.served.row import Column, Served
 from protocols.kube import protobuf
 from protocols.kube.meta import Object
+from protocols.kube.objects import text
 
 PART_BYTES, PART_ITEMS = 256 * 1024, 250
 """Bounds of the part of a list that is encoded at once."""
@@ -134,8 +135,8 @@ def dump(value: Any, form: Form = PLAIN) -> bytes:
 def _yaml(value: Any) -> bytes:
     import yaml  # slow to load, and few clients read YAML
 
-    text: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
-    return text.encode()
+    written: str = yaml.dump(value, Dumper=getattr(yaml, "CSafeDumper", yaml.SafeDumper), sort_keys=False)
+    return written.encode()
 
 
 def _partial(obj: Object, form: Form) -> Object:
@@ -161,7 +162,9 @@ def _column(column: Any) -> Object:
 def _row(resource: Served, obj: Object, form: Form) -> Object:
     carried = {"Object": obj, "None": None}.get(form.include, _partial(obj, form))
     if not resource.custom:
-        return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
+        over = resource.row_conditions.get(text(obj, "status", "phase")) if resource.row_conditions else None
+        row = {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
+        return row if over is None else {**row, "conditions": [over]}
     with within(Budget(math.inf, ROW_UNITS)):
         return {"cells": [_cell(column, obj) for column in resource.columns], "object": carried}
 
