@@ -69,12 +69,14 @@ async def test_http_1_0_gets_its_events_without_chunks(plane: Plane) -> None:
             assert answer.status == 201
         async with session.get(PATH) as answer:
             assert answer.status == 200  # from now on whatever is there shows it
-        reader, writer = await asyncio.open_connection("127.0.0.1", plane.port, ssl=plane.tls())
-        writer.write(f"GET {PATH}?watch=1&resourceVersion=0&timeoutSeconds=1 HTTP/1.0\r\n\r\n".encode())
-        assert b"chunked" not in await reader.readuntil(b"\r\n\r\n")
-        assert (await reader.readline()).startswith(b'{"type":"ADDED"')
-        assert await reader.read() == b""
-        writer.transport.abort()
+        for seconds in (1, -1):
+            reader, writer = await asyncio.open_connection("127.0.0.1", plane.port, ssl=plane.tls())
+            query = f"watch=1&resourceVersion=0&timeoutSeconds={seconds}"
+            writer.write(f"GET {PATH}?{query} HTTP/1.0\r\n\r\n".encode())
+            assert b"chunked" not in await reader.readuntil(b"\r\n\r\n")
+            assert (await reader.readline()).startswith(b'{"type":"ADDED"')
+            assert await reader.read() == b""
+            writer.transport.abort()
 
 
 async def test_a_client_that_leaves_an_idle_watch_is_noticed(plane: Plane) -> None:

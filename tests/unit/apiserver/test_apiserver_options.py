@@ -31,6 +31,8 @@ PODS = TABLE.of("pods")
         ({"resourceVersion": "1e3"}, BadRequest, 'strconv.ParseUint: parsing "1e3": invalid syntax'),
         ({"resourceVersion": "9" * 5000}, BadRequest, "value out of range"),
         ({"timeoutSeconds": "1.5"}, BadRequest, 'strconv.ParseInt: parsing "1.5": invalid syntax'),
+        ({"timeoutSeconds": ""}, BadRequest, 'strconv.ParseInt: parsing "": invalid syntax'),
+        ({"limit": ""}, BadRequest, 'strconv.ParseInt: parsing "": invalid syntax'),
     ],
 )
 def test_option_faults(query: dict[str, str], fault: type[Exception], text: str) -> None:

@@ -88,7 +88,7 @@ class ListOptions(msgspec.Struct, frozen=True):
     version: int | None = None
     match: str = ""
     timeout: int = 0
-    """timeoutSeconds; 0 leaves it to the server."""
+    """timeoutSeconds; 0 leaves it to the server, a negative number ends a watch at once."""
     limit: int = 0
     resume: str = ""
     """The continue token."""
@@ -121,7 +121,7 @@ def list_options(query: Mapping[str, str]) -> ListOptions:
         version=resource_version(query.get("resourceVersion", "")),
         match=query.get("resourceVersionMatch", ""),
         timeout=_number(query, "timeoutSeconds"),
-        limit=_number(query, "limit"),
+        limit=max(0, _number(query, "limit")),
         resume=query.get("continue", ""),
         initial_events=flag(query, "sendInitialEvents"),
     )
@@ -186,10 +186,8 @@ def flag(query: Mapping[str, str], name: str) -> bool | None:
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
-    text = query.get(name, "")
-    if not text:
-        return 0
-    return max(0, integer(text))
+    text = query.get(name)
+    return 0 if text is None else integer(text)
 
 
 def _list_causes(options: ListOptions) -> list[Cause]:

@@ -228,4 +228,4 @@ def _nothing() -> None:
 
 
 def _seconds(asked: int) -> float:
-    return float(asked) if asked else random.uniform(SHORTEST, LONGEST)
+    return max(0.0, asked) if asked else random.uniform(SHORTEST, LONGEST)
