@@ -161,6 +161,11 @@ async def test_field_validation_of_whole_bodies(plane: Plane) -> None:
         _, made, warnings = await ask(session, "POST", f"{PODS}?dryRun=All&fieldValidation=Ignore", odd)
         assert warnings == []
         assert "nonsense" not in made["spec"]
+        owned = config_map("owned")
+        owned["metadata"]["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}] * 2
+        _, made, warnings = await ask(session, "POST", f"{MAPS}?dryRun=All&fieldValidation=Ignore", owned)
+        assert "duplicate UID(s) observed: u" in warnings[0]
+        assert len(made["metadata"]["ownerReferences"]) == 1
         twice = json.dumps(config_map("twice", a="1")).replace('"a": "1"', '"a": "1", "a": "2"').encode()
         _, _, warnings = await ask(session, "POST", f"{MAPS}?dryRun=All", twice)
         assert warnings == ['299 - "duplicate field \\"data.a\\""']

@@ -9,6 +9,7 @@ from actors.apiserver.api.request.target import Target
 from protocols.kinds.check.causes import Cause, invalid
 from protocols.kinds.served.row import Served
 from protocols.kube.meta import Object, new_uid
+from protocols.kube.objects import items, text
 from protocols.kube.times import now
 
 SERVER_FIELDS = ("creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink")
@@ -19,6 +20,11 @@ STRINGS = frozenset(("name", "generateName", "namespace", "uid", "resourceVersio
 MAPS = frozenset(("labels", "annotations"))
 LISTS: dict[str, type] = {"finalizers": str, "ownerReferences": dict}
 FIELD = "managedFields"
+DUPLICATE_OWNERS = (
+    ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject "
+    "such requests as early as 1.24; please fix your requests; duplicate UID(s) observed"
+)
+"""Upstream's text."""
 
 
 def check_body(obj: Object, target: Target) -> object:
@@ -78,7 +84,7 @@ def check_kind(obj: Object, kind: str, api_version: str, must_have: bool = False
             raise BadRequest(f"Object '{title}' is missing in the body of the request")
         obj[field] = obj.get(field) or wanted
     sent = (obj["kind"], obj["apiVersion"])
-    if not all(isinstance(text, str) for text in sent):
+    if not all(isinstance(value, str) for value in sent):
         raise BadRequest("kind and apiVersion of the object must be strings")
     if must_have and sent[1] != api_version:
         text = "Incorrect version specified in apply patch. Specified patch version"
@@ -122,7 +128,7 @@ def _check_strings(metadata: Object, field: str) -> None:
     value = metadata.get(field)
     if value is None:
         metadata.pop(field, None)
-    elif not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+    elif not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
         raise BadRequest(f"metadata.{field} must be a map of strings")
 
 
@@ -136,6 +142,16 @@ def _check_list(metadata: Object, field: str, kind: type) -> None:
         raise BadRequest(f"metadata.{field} must be a list of {'strings' if kind is str else 'objects'}")
     elif kind is dict and len(value) > 1:
         metadata[field] = list({msgspec.json.encode(item, order="sorted"): item for item in value}.values())
+
+
+def duplicate_owners(obj: Object) -> list[str]:
+    """Return the warning about repeated owner references, which `check_body` removes."""
+    seen, again = set[bytes](), list[str]()
+    for reference in items(obj, "metadata", "ownerReferences"):
+        encoded = msgspec.json.encode(reference, order="sorted")
+        again += [text(reference, "uid")] if encoded in seen else []
+        seen.add(encoded)
+    return [f"{DUPLICATE_OWNERS}: {', '.join(again)}"] if again else []
 
 
 def finished(obj: Object) -> bool:

@@ -118,6 +118,8 @@ class Review:
     def __init__(self, mode: str) -> None:
         self._mode = mode
         self._of_text: list[str] = []
+        self.duplicates: list[str] = []
+        """Warnings in every mode, about what is repeated."""
         self._json = b""
         """The body, if its fields have an order: patches and YAML are brought into that of their names."""
         self._of_fields: dict[str, None] = {}
@@ -126,8 +128,8 @@ class Review:
     @property
     def warnings(self) -> list[str]:
         if 0 < len(self._json) <= ORDERED_BYTES and len(self._of_text) + len(self._of_fields) > 1:
-            return in_order(self._json, [*self._of_text, *self._of_fields])
-        return [*self._of_text, *sorted(self._of_fields)]
+            return [*in_order(self._json, [*self._of_text, *self._of_fields]), *self.duplicates]
+        return [*self._of_text, *sorted(self._of_fields), *self.duplicates]
 
     def __enter__(self) -> Self:
         return self

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from actors.apiserver.api.errors import BadRequest, Conflict, Invalid
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.writes.delete import check_preconditions, delete_options
-from actors.apiserver.writes.metadata import carry_over, check_body, stamp_new
+from actors.apiserver.writes.metadata import carry_over, check_body, duplicate_owners, stamp_new
 from actors.apiserver.writes.ownership.entries import Author, tracked
 from protocols.kinds.core.config import CONFIGMAPS
 from protocols.kinds.served.object_meta import common_causes, finalizer_name_causes, metadata_causes
@@ -88,8 +88,11 @@ def test_metadata_causes_judge_the_base_of_a_name(base: str, good: bool) -> None
 
 def test_check_body_drops_repeated_owners() -> None:
     body = {"metadata": {"name": "a", "ownerReferences": [dict(OWNER), dict(OWNER), {**OWNER, "uid": "v"}]}}
+    (warning,) = duplicate_owners(body)
+    assert warning.endswith("duplicate UID(s) observed: u")
     check_body(body, Target(CONFIGMAPS, "create", "ns"))
     assert body["metadata"]["ownerReferences"] == [OWNER, {**OWNER, "uid": "v"}]
+    assert duplicate_owners(body) == []
 
 
 def test_stamp_new_negative_generation_is_invalid() -> None:

@@ -24,6 +24,7 @@ from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.change import CREATE, Change, Mutation
 from actors.apiserver.writes.delete import IGNORE, DeleteOptions, delete_options, deleted
+from actors.apiserver.writes.metadata import duplicate_owners
 from actors.apiserver.writes.owners import Owners, updaters
 from actors.apiserver.writes.patch import (
     applied_configuration,
@@ -213,6 +214,7 @@ def _decode_body(raw: bytes, media: str, target: Target, review: Review) -> Obje
     body = decode_object(raw, media, sent.kind)
     review.text(raw, media, body)
     review.body(body, sent)
+    review.duplicates = duplicate_owners(body)
     return body
 
 
