@@ -152,6 +152,9 @@ class DaemonSetStrategy(AppsStrategy):
     def default(self, obj: Object) -> None:
         super().default(obj)
         default_rolling(obj["spec"], "updateStrategy", {"maxUnavailable": 1, "maxSurge": 0})
+        self.default_status(obj)
+
+    def default_status(self, obj: Object) -> None:
         if not _generation(obj):  # a default, so that the author owns it
             _count_templates(obj, 0)
 
@@ -163,6 +166,10 @@ class DaemonSetStrategy(AppsStrategy):
         super().prepare_update(new, old)
         number = _generation(old) or 1
         _count_templates(new, number + (at(new, "spec", "template") != at(old, "spec", "template")))
+
+    def prepare_status(self, new: Object, old: Object) -> None:
+        super().prepare_status(new, old)
+        _count_templates(new, _generation(old) or 1)
 
     def validate_create(self, obj: Object) -> list[Cause]:
         spec, template, selector = spec_of(obj), template_of(obj), at(obj, *S)

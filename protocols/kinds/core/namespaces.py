@@ -52,9 +52,11 @@ class _NamespaceStrategy(Strategy):
     def prepare_update(self, new: Object, old: Object) -> None:
         restore(new, old, "spec", "status")
 
+    def default_status(self, obj: Object) -> None:
+        self.default(obj)  # the label retains its owner
+
     def prepare_status(self, new: Object, old: Object) -> None:
         restore_all_but(new, old, "status", "metadata")
-        self.default(new)
         if (new.get("status") or {}).get("phase") is None:
             new["status"] = {**(new.get("status") or {}), "phase": "Active"}
 

@@ -395,6 +395,28 @@ def test_field_that_becomes_null_is_owned_by_its_writer() -> None:
 
 
 @pytest.mark.parametrize(
+    ("plural", "kept", "owner"),
+    [
+        ("namespaces", {"labels": {"kubernetes.io/metadata.name": "x"}}, "other"),
+        ("daemonsets", {"annotations": {"deprecated.daemonset.template.generation": "3"}}, "m"),
+    ],
+)
+def test_status_without_metadata_of_the_server_keeps_it(plural: str, kept: Object, owner: str) -> None:
+    row = TABLE.of(plural)
+    target, ((field, values),) = Target(row, "update", "ns", "x", "status"), kept.items()
+    fields: Object = {"f:metadata": {f"f:{field}": {f"f:{key}": {} for key in values}}}
+    entry = Author("other", UPDATE, row.api_version).entry(fields, "2026-01-01T00:00:00Z")
+    bare = {"name": "x", "uid": "u", "resourceVersion": "1", "managedFields": [entry]}
+    old: Object = {"kind": row.kind, "apiVersion": row.api_version, "metadata": {**bare, **kept}, "spec": {}}
+    new = replace_mutation(target, {**old, "metadata": bare}, updaters(target, WriteOptions(manager="m")))(old)
+    assert new is not None
+    assert new["metadata"][field] == values
+    assert [entry["manager"] for entry in new["metadata"]["managedFields"] if "f:metadata" in entry["fieldsV1"]] == [
+        owner
+    ]
+
+
+@pytest.mark.parametrize(
     ("plural", "kept"),
     [
         ("pods", {"ownerReferences"}),
