@@ -153,7 +153,7 @@ def _merge_field(merged: Object, patch: Object, field: str, shape: Shape | None)
         merged.pop(field, None)
         return
     if REMOVE + field in patch:
-        before = _without(before, patch[REMOVE + field], field)
+        before = _without(before, patch[REMOVE + field])
     if field in patch:
         before = _merge_value(before, patch[field], shape, field)
     if ORDER + field in patch and isinstance(before, list):
@@ -164,10 +164,8 @@ def _merge_field(merged: Object, patch: Object, field: str, shape: Shape | None)
         merged[field] = before
 
 
-def _without(before: Any, removed: Any, field: str) -> Any:
-    if not isinstance(removed, list):
-        raise PatchInvalid(f"{REMOVE}{field} must be a list")
-    if not isinstance(before, list):
+def _without(before: Any, removed: Any) -> Any:
+    if not isinstance(removed, list) or not isinstance(before, list):  # upstream passes over what is no list
         return before
     gone = {token(item) for item in removed}
     return [item for item in before if token(item) not in gone]
