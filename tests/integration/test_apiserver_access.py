@@ -248,6 +248,13 @@ async def test_reviews(plane: Plane) -> None:
     local = {"user": BOT, "resourceAttributes": pods}
     assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="default"))[1]["allowed"]
     assert (await review(authorization, "LocalSubjectAccessReview", local, namespace="kube-node-lease"))[0] == 422
+    kind, spec = "LocalSubjectAccessReview", {"nonResourceAttributes": {"path": "/healthz", "verb": "get"}}
+    where = f"/apis/{authorization}/v1/namespaces/default/{kind.lower()}s"
+    body = {"apiVersion": f"{authorization}/v1", "kind": kind, "spec": spec}
+    _, answer, _ = await ask(plane, "POST", where, body, user="admin")
+    fields = [cause["field"] for cause in answer["details"]["causes"]]
+    assert fields == ["spec.user", "spec.nonResourceAttributes"]
+    assert "disallowed on this kind of request" in answer["message"]
     assert (await review(authorization, "SubjectAccessReview", local, user="stranger"))[0] == 403
     assert (await review(authorization, "SelfSubjectRulesReview", {}))[0] == 400
     code, answer, _ = await ask(plane, "GET", f"/apis/{authorization}/v1/subjectaccessreviews", user="admin")

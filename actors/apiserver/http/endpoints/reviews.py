@@ -1,6 +1,6 @@
 """Reviews of tokens, users and permissions. A review is stored nowhere: the response is the request with a status."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 from actors.apiserver.api.encoding.render import dump
@@ -16,11 +16,12 @@ from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.requests import Request, read_object
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
-from protocols.kinds.check.causes import invalid
+from protocols.kinds.check.causes import Cause, invalid
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 from protocols.kube.times import now
 
+RESOURCE, OTHER = "spec.resourceAttributes", "spec.nonResourceAttributes"
 GROUP_BYTES = 16
 """Cost of deciding for one group, in bytes of a body."""
 
@@ -34,7 +35,7 @@ class Reviews:
             "TokenReview": self._token,
             "SelfSubjectReview": self._self,
             "SubjectAccessReview": self._access,
-            "LocalSubjectAccessReview": self._local_access,
+            "LocalSubjectAccessReview": self._access,
             "SelfSubjectAccessReview": self._own_access,
             "SelfSubjectRulesReview": self._own_rules,
         }
@@ -71,30 +72,18 @@ class Reviews:
 
     def _decide_for_other(self, request: Request, spec: Object) -> Object:
         user = User(text(spec, "user"), tuple(_strings(spec.get("groups"))), text(spec, "uid"))
-        if not user.name and not user.groups:
-            raise _invalid(request, "spec.user", user.name, "at least one of user or group must be specified")
-        return self._decide(request, user, spec)
-
-    async def _local_access(self, request: Request, body: Object) -> Object:
-        namespace = text(body, "spec", "resourceAttributes", "namespace")
-        if namespace != request.target.namespace:
-            detail = "must match metadata.namespace"
-            raise _invalid(request, "spec.resourceAttributes.namespace", namespace, detail)
-        return await self._access(request, body)
+        named = user.name or user.groups
+        unnamed = () if named else (invalid("spec.user", "", "at least one of user or group must be specified"),)
+        return self._decide(request, user, spec, unnamed)
 
     async def _own_access(self, request: Request, body: Object) -> Object:
         return self._decide(request, request.user, body.get("spec") or {})
 
-    def _decide(self, request: Request, user: User, spec: Object) -> Object:
+    def _decide(self, request: Request, user: User, spec: Object, unnamed: Iterable[Cause] = ()) -> Object:
         resource, other = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-        if isinstance(resource, dict) and isinstance(other, dict):
-            detail = "cannot be specified in combination with resourceAttributes"
-            raise _invalid(request, "spec.nonResourceAttributes", other, detail)
-        if not isinstance(resource, dict) and not isinstance(other, dict):
-            detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-            raise _invalid(request, "spec.resourceAttributes", resource, detail)
-        if isinstance(resource, dict):
-            _check_selectors(request, resource)
+        row, namespace = request.target.resource, request.target.namespace
+        if causes := [*_sort_causes(resource, other), *unnamed, *_causes(resource, other, namespace)]:
+            raise invalid_object(row.kind, row.group, "", causes)
         wanted = _resource_attributes(resource) if isinstance(resource, dict) else _other_attributes(other or {})
         decision = self._authorizer.decide(user, wanted)
         if not decision.allowed:
@@ -134,13 +123,25 @@ def _user_info(user: User) -> Object:
     return {key: value for key, value in parts.items() if value}
 
 
-def _check_selectors(request: Request, asked: Object) -> None:
-    """Raise Invalid for a selector in two forms: an authorizer reads one of them."""
-    for field in ("fieldSelector", "labelSelector"):
-        raw = text(asked, field, "rawSelector")
-        if raw and items(asked, field, "requirements"):
-            path = f"spec.resourceAttributes.{field}.rawSelector"
-            raise _invalid(request, path, raw, "may not specified at the same time as requirements")
+def _sort_causes(resource: Any, other: Any) -> Iterator[Cause]:
+    if isinstance(resource, dict) and isinstance(other, dict):
+        yield invalid(OTHER, other, "cannot be specified in combination with resourceAttributes")
+    if not isinstance(resource, dict) and not isinstance(other, dict):
+        detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        yield invalid(RESOURCE, resource, detail)
+
+
+def _causes(resource: Any, other: Any, namespace: str) -> Iterator[Cause]:
+    """Check the attributes; `namespace` is that of a local review. Authorizers read one form of a selector."""
+    for field in ("fieldSelector", "labelSelector") if isinstance(resource, dict) else ():
+        raw = text(resource, field, "rawSelector")
+        if raw and items(resource, field, "requirements"):
+            path = f"{RESOURCE}.{field}.rawSelector"
+            yield invalid(path, raw, "may not specified at the same time as requirements")
+    if namespace and isinstance(resource, dict) and text(resource, "namespace") != namespace:
+        yield invalid(f"{RESOURCE}.namespace", text(resource, "namespace"), "must match metadata.namespace")
+    if namespace and isinstance(other, dict):
+        yield invalid(OTHER, other, "disallowed on this kind of request")
 
 
 def _resource_attributes(asked: Object) -> Attributes:
@@ -172,8 +173,3 @@ def _other_attributes(asked: Object) -> Attributes:
 
 def _strings(value: Any) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
-
-
-def _invalid(request: Request, field: str, value: Any, detail: str) -> Exception:
-    row = request.target.resource
-    return invalid_object(row.kind, row.group, "", [invalid(field, value, detail)])
