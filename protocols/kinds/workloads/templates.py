@@ -35,7 +35,11 @@ def template_causes(path: str, template: Object) -> Causes:
     causes += causes_of(annotations, f"{path}.annotations", metadata.get("annotations") or {})
     causes += annotation_causes(template, f"{path}.annotations")
     pod = {"metadata": {}, "spec": spec}
-    causes += [cause._replace(field=f"{path}.{cause.field}") for cause in (*pod_causes(pod), *claim_causes(pod))]
+    causes += [
+        cause._replace(field=f"{path}.{cause.field}")
+        for cause in (*pod_causes(pod), *claim_causes(pod))
+        if not cause.field.endswith(".image.reference")  # of an image volume: only pods must have it
+    ]
     if items(spec, "ephemeralContainers"):
         text = "ephemeral containers not allowed in pod template"
         causes.append(forbidden(f"{path}.spec.ephemeralContainers", text))

@@ -239,6 +239,11 @@ def test_daemon_set_rolling_update_has_one_of_both(unavailable: Any, surge: Any,
     assert found == [f"spec.updateStrategy.rollingUpdate.{fault}" for fault in faults]
 
 
+def test_image_volume_of_a_template_may_lack_its_reference() -> None:
+    template = with_path(SELECTED, "template.spec.volumes", [{"name": "v", "image": {}}])
+    assert create_faults("deployments", template) == []
+
+
 def test_daemon_set_counts_its_templates() -> None:
     number = "deprecated.daemonset.template.generation"
     old = created("daemonsets", SELECTED)
