@@ -373,6 +373,7 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
         "create", "secret", "generic", "quiet", "--from-literal=k=hush-hush", "--as=admin2", "--as-group=system:masters"
     )
     plane.kubectl("patch", "secret", "quiet", "--type=merge", "-p", '{"stringData":{"l":"hush-hush"}}')
+    plane.kubectl("create", "configmap", "no", "--as=nobody", check=False)
     plane.kubectl("delete", "secret", "quiet")
     token = plane.kubectl("create", "token", "bot").strip()
     until(lambda: '"admin2"' in log.read_text() and '"token"' in log.read_text().partition('"admin2"')[2])
@@ -389,6 +390,8 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
     assert made["responseStatus"]["code"] == 201
     assert made["annotations"]["authorization.k8s.io/decision"] == "allow"
     assert "authorization.k8s.io/reason" in made["annotations"]
+    denied = next(line for line in found if line.get("impersonatedUser", {}).get("username") == "nobody")
+    assert denied["annotations"]["authorization.k8s.io/decision"] == "forbid"
     assert {"create", "patch", "delete"} <= {line["verb"] for line in found}
     assert not {"get", "list", "watch"} & {line["verb"] for line in found}
 
