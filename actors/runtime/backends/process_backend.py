@@ -106,7 +106,7 @@ class ProcessBackend:
         return fault
 
     def _send_groups(self, container: Container) -> None:
-        """Tell the shim which groups later commands join, and where it finds that memory ran out."""
+        """Send the shim the cgroups that later commands join, and the file that shows that memory ran out."""
         joined = self.cgroups.joined(container.id, self._pod_group(container))
         if joined.groups and (process := self._processes.get(container.id)):
             process.shim.send("cgroups", groups=joined.groups, oom=joined.oom)

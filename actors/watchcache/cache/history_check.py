@@ -20,7 +20,7 @@ RETAINED_REVISIONS = 32
 
 
 Digest = tuple[int, int]
-"""Of a revision: sums over what it puts and what it deletes, each positive if there is any."""
+"""Sums over the puts and over the deletions of a revision, each positive if there is any."""
 NOTHING: Digest = (0, 0)
 
 

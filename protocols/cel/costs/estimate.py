@@ -40,7 +40,7 @@ from protocols.cel.functions.values import Uint
 
 LIMIT = 1_000_000
 ACCUMULATOR = "@result"
-"""What macros name the value that they make: no expression can."""
+"""The name by which macros refer to the value that they make: no expression can have it."""
 
 
 class _Worst(NamedTuple):

@@ -9,7 +9,7 @@ CONDITIONS = {
     phase: {"type": "Completed", "status": "True", "reason": phase, "message": message}
     for phase, message in (("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed."))
 }
-"""Conditions of the rows of pods that are over, by which clients tell them, as upstream's."""
+"""Conditions of the rows of finished pods, by which clients recognize them, as upstream's."""
 
 
 def sidecars(pod: Object) -> set[str]:

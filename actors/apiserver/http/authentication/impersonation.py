@@ -33,7 +33,7 @@ _KEY = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9/._~%!$&'()*+,;=:-]+")
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """What the headers ask for."""
+    """The user that the headers name."""
 
     name: str
     groups: tuple[str, ...]

@@ -123,7 +123,7 @@ NESTED = {
     **dict.fromkeys(("title", "description", LIST_KEYS, VALIDATIONS), "empty"),
     **dict.fromkeys(("nullable", PRESERVE, EMBEDDED, INT_OR_STRING), "false"),
 }
-"""What a schema in a logical junctor must not have, and how it is without."""
+"""Fields that a schema in a logical junctor must not have, with their state if they are absent."""
 MOST_DEEP = 64
 
 
