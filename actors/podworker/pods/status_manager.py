@@ -27,7 +27,7 @@ PARALLEL, PARALLEL_ENDS = 16, 8
 RETRY_FIRST_S, RETRY_MOST_S = 0.05, 2.0
 REJECTED_FIRST_S, REJECTED_MOST_S = 1.0, 30.0
 """Pauses after the API rejected a status: this one will hardly succeed, the next one may."""
-MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 300.0
+MAX_REJECTIONS, REJECTED_AGAIN_S = 6, 30.0
 """After so many rejections a status is not sent again until it changes, or so many seconds have passed."""
 OBSERVED_S = 1.0
 """A deleted pod's status in which only the observed generation changed waits so long: most pods have ended by then."""
@@ -300,9 +300,9 @@ class StatusManager:
 
     def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:
         if entry.give_up(body):
-            spec, minutes = entry.spec, REJECTED_AGAIN_S / 60
-            text = "pod status given up until it changes pod=%s/%s retry_minutes=%.0f error=%s"
-            log.error(text, spec.namespace, spec.name, minutes, error)
+            spec = entry.spec
+            text = "pod status given up until it changes pod=%s/%s retry_seconds=%.0f error=%s"
+            log.error(text, spec.namespace, spec.name, REJECTED_AGAIN_S, error)
         entry.retry_timer = asyncio.get_running_loop().call_later(REJECTED_AGAIN_S, self._retry, entry)
 
     async def _is_gone(self, entry: _Entry) -> bool:
