@@ -34,6 +34,8 @@ VOLUMES = {
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
 """Sources of volumes that go or are gone."""
+MAPPED_BITS = 96
+"""Bits of an IPv6 address before the IPv4 address that it stands for."""
 
 
 def node_term_warnings(path: str, term: Object, *, values: bool = False) -> Iterator[str]:
@@ -85,7 +87,10 @@ def cidr_warnings(path: str, text: str) -> list[str]:
     ip = address(host)
     if ip is None or cidr_faults(text):
         return []
-    network = ipaddress.ip_network(f"{ip}/{int(bits)}", strict=False)
+    mapped, prefix = getattr(ip, "ipv4_mapped", None), int(bits)
+    if mapped is not None and prefix >= MAPPED_BITS:
+        ip, prefix = mapped, prefix - MAPPED_BITS
+    network = ipaddress.ip_network(f"{ip}/{prefix}", strict=False)
     if ip != network.network_address:
         single = f"{ip}/{ip.max_prefixlen}"
         text = f'{path}: CIDR value "{text}" is ambiguous in this context (should be "{network}" or "{single}"?)'
