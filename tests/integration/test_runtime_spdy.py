@@ -68,6 +68,9 @@ async def test_stdin_once_ends_with_the_client_that_types() -> None:
             asked: dict[str, Any] = dict.fromkeys(channels, True)
             client = SpdyClient("error", *channels)
             await client.open((await runtime.call("Attach", container_id=id, **asked)).url, V4)
+            if "stdin" in channels:  # one that leaves before its streams are accepted has not attached
+                client.say("stdin", b"x")
+                await client.until_received("stdout")
             client.close()
         assert (await runtime.ended(once, timeout=10)).exit_code == 0
         assert (await runtime.status(often)).state == pb.CONTAINER_RUNNING

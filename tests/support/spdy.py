@@ -1,6 +1,7 @@
 """The opening end of a bare SPDY connection, as crictl is one: enough of it for exec and attach."""
 
 import asyncio
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 from protocols.streams import spdy_frames as frames
@@ -39,13 +40,20 @@ class SpdyClient:
 
     async def until_the_end(self) -> None:
         """Of the error stream, which is the last to end."""
+        await self._read(lambda name, is_fin: is_fin and name == "error")
+
+    async def until_received(self, name: str) -> None:
+        """Wait for the first data of a stream."""
+        await self._read(lambda _name, _is_fin: bool(self.received[name]))
+
+    async def _read(self, is_enough: Callable[[str, bool], bool]) -> None:
         async with asyncio.timeout(60):
             while data := await self._reader.read(65536):
                 for frame in self._frames.feed(data):
                     if frame.kind == 0:
                         name = self._names[frame.stream]
                         self.received[name] += frame.payload
-                        if frame.is_fin and name == "error":
+                        if is_enough(name, frame.is_fin):
                             return
 
     def close(self) -> None:
