@@ -67,7 +67,8 @@ class _Expiring:
     def extend(self, entries: Entries) -> None:
         """Add amounts that expire when they would have elsewhere."""
         for name, added in entries.items():
-            self._held[name] = deque(sorted((*self._held[name], *added), key=_expiry))
+            if added:  # else nothing is to be sorted in
+                self._held[name] = deque(sorted((*self._held[name], *added), key=_expiry))
 
     def take(self, amounts: Amounts, now: float) -> tuple[Amounts, Entries]:
         """Remove the positive amounts, the oldest first; return the part that was not there, and what was."""

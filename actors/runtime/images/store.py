@@ -81,6 +81,7 @@ class ImageStore:
         """Read all images from disk. Blocks, as import_ and remove do."""
         self._directory.mkdir(mode=_MODE, parents=True, exist_ok=True)
         self._directory.chmod(_MODE)
+        images = dict[str, Image]()
         for path in self._directory.iterdir():
             try:
                 image = msgspec.json.decode((path / _FILE).read_bytes(), type=Image)
@@ -89,7 +90,8 @@ class ImageStore:
             except (OSError, *UNREADABLE) as error:
                 _LOG.error("image skipped path=%s error=%s", path, error)
             else:
-                self._images = self._images | {image.id: image}
+                images[image.id] = image
+        self._images = images
 
     def all(self) -> list[Image]:
         return sorted(self._images.values(), key=lambda image: image.names)
