@@ -9,6 +9,8 @@ from protocols.kube.objects import items
 
 FINISHED = ("Succeeded", "Failed")
 """Phases of a pod that runs no more, and never will."""
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+"""Annotation: of pods that are in surplus those with the lowest number go first."""
 
 
 def node_of(pod: Mapping[str, Any]) -> str:

@@ -51,6 +51,10 @@ class SandboxStatus(msgspec.Struct, frozen=True):
     second_ip: str = ""
     """Address of the other family, of a pod with both."""
 
+    @property
+    def ips(self) -> tuple[str, ...]:
+        return tuple(filter(None, (self.ip, self.second_ip)))
+
 
 class ContainerStatus(msgspec.Struct, frozen=True):
     """Status of one container, as the runtime reports it, with what podworker stored in its annotations."""

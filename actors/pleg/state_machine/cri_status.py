@@ -93,12 +93,11 @@ def pod_status(
     """
     ordered = tuple(sorted(sandboxes, key=_age))
     newest = ordered[0] if ordered else None
-    given = (newest.ip, newest.second_ip) if newest and newest.ready and not newest.host_network else ()
     return PodStatus(
         uid=metadata.uid,
         name=metadata.name,
         namespace=metadata.namespace,
-        ips=tuple(filter(None, given)),
+        ips=newest.ips if newest and newest.ready and not newest.host_network else (),
         sandboxes=ordered,
         containers=tuple(sorted(containers, key=_age)),
         timestamp_ns=timestamp_ns,

@@ -10,24 +10,18 @@ from protocols.kinds.check.causes import Cause, forbidden, invalid
 from protocols.kinds.check.table import causes_of
 from protocols.kinds.check.values import descending_faults
 from protocols.kinds.pods.spec.security import apparmor
-from protocols.kube.meta import Object
+from protocols.kube.meta import CONTAINER_LISTS, Object, annotations_of
 from protocols.kube.objects import MIRROR, at, is_mirror, items, text
+from protocols.kube.pods import DELETION_COST
 
 PATH = "metadata.annotations"
 MIRROR_FIELD = f"{PATH}[{MIRROR}]"
 APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
-COST = "controller.kubernetes.io/pod-deletion-cost"
 PROFILES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
 LOCAL = "localhost/"
 _COST = re.compile(r"0|-?\d{1,10}", re.ASCII)
-LISTS = ("containers", "initContainers", "ephemeralContainers")
-
-
-def annotations_of(obj: Object) -> Object:
-    """Return the annotations of a pod or a template."""
-    return at(obj, "metadata", "annotations") or {}
 
 
 def annotation_causes(obj: Object, path: str = PATH, before: Object | None = None) -> list[Cause]:
@@ -37,7 +31,7 @@ def annotation_causes(obj: Object, path: str = PATH, before: Object | None = Non
     for key, value in annotations_of(obj).items():
         if before is not None and before.get(key) == value:
             continue
-        if key == COST and not _is_cost(value):
+        if key == DELETION_COST and not _is_cost(value):
             causes.append(invalid(f"{path}[{key}]", value, "must be a 32bit integer"))
         elif key == SECCOMP_POD or key.startswith(SECCOMP):
             causes += [invalid(f"{path}.{key}", value, fault) for fault in _seccomp_faults(value)]
@@ -47,7 +41,7 @@ def annotation_causes(obj: Object, path: str = PATH, before: Object | None = Non
 
 
 def _containers(obj: Object) -> list[Object]:
-    return [container for field in LISTS for container in items(obj, "spec", field)]
+    return [container for field in CONTAINER_LISTS for container in items(obj, "spec", field)]
 
 
 def _is_cost(value: str) -> bool:

@@ -14,9 +14,9 @@ from protocols.kinds.check.warnings import (
     ip_warnings,
     node_term_warnings,
 )
-from protocols.kinds.pods.annotations import APPARMOR, SECCOMP, SECCOMP_POD, annotations_of
+from protocols.kinds.pods.annotations import APPARMOR, SECCOMP, SECCOMP_POD
 from protocols.kinds.pods.spec.scheduling import PREFERRED, REQUIRED
-from protocols.kube.meta import Object
+from protocols.kube.meta import Object, annotations_of
 from protocols.kube.names import label_faults
 from protocols.kube.objects import at, items, text
 

@@ -6,12 +6,12 @@ import pytest
 
 from actors.apiserver.api.errors import Invalid
 from actors.apiserver.api.request.target import Target
-from actors.apiserver.api.request.user import User
+from actors.apiserver.api.request.user import NODE_NAME, User
 from actors.apiserver.authorization.authorizer import USERS, Authorizer
 from actors.apiserver.authorization.node_rules import NodeRules
 from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.table import TABLE
-from actors.apiserver.writes.admission.claims import NODE_NAME, ClaimRights, allocated_node, changed_drivers, runs_on
+from actors.apiserver.writes.admission.claims import ClaimRights, allocated_node, changed_drivers, runs_on
 from actors.apiserver.writes.admission.rule import Dependencies
 from actors.apiserver.writes.change import Change
 from protocols.kube.meta import Object, key_of

@@ -20,6 +20,8 @@ ACCOUNTS = "system:serviceaccounts"
 """Group of all service accounts."""
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 """Key in `extra` of the certificate or token that the user has presented."""
+NODE_NAME = "authentication.kubernetes.io/node-name"
+"""Key in `extra` of a service account's token that is bound to a pod on a node."""
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 

@@ -171,5 +171,6 @@ class Authenticator(msgspec.Struct, frozen=True):
             identity = Identity(author, author)
         agent, address = shortened(http.headers.get(hdrs.USER_AGENT, ""), NAME_LIMIT), http.remote or ""
         began = time.time() - seconds
-        author, user, more = identity.author, identity.user, (http.get(ANNOTATIONS), http.get(AUDIT_ID) or new_uid())
-        self.audit.note(Entry(verb, subject, author, user, code, began, seconds, agent, address, *more))
+        annotations, audit_id = http.get(ANNOTATIONS), http.get(AUDIT_ID) or new_uid()
+        whose = identity.author, identity.user
+        self.audit.note(Entry(verb, subject, *whose, code, began, seconds, agent, address, annotations, audit_id))

@@ -15,7 +15,14 @@ from multidict import CIMultiDictProxy
 
 from actors.apiserver.api.errors import BadRequest, Forbidden, Unauthorized
 from actors.apiserver.api.request.target import Attributes
-from actors.apiserver.api.request.user import ANONYMOUS, AUTHENTICATED, User, account_groups, service_account_of
+from actors.apiserver.api.request.user import (
+    ANONYMOUS,
+    AUTHENTICATED,
+    NODE_NAME,
+    User,
+    account_groups,
+    service_account_of,
+)
 from actors.apiserver.authorization.authorizer import MASTERS, Authorizer
 from actors.apiserver.authorization.node_rules import NODE_PREFIX, NODES
 from protocols.kube.names import subdomain_faults
@@ -24,8 +31,6 @@ USER, GROUP, UID, EXTRA = "Impersonate-User", "Impersonate-Group", "Impersonate-
 ASSOCIATED_NODE, ARBITRARY_NODE, ACCOUNT, USER_INFO = "associated-node", "arbitrary-node", "serviceaccount", "user-info"
 ANY_RIGHT = ""
 """The mode whose rights say nothing about the request."""
-NODE_NAME = "authentication.kubernetes.io/node-name"
-"""Key in `extra` of a service account's token that is bound to a pod on a node."""
 LONGEST = 64 * 1024
 """Characters of all headers: users are kept for further requests."""
 REVIEWS = "authentication.k8s.io"

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors.apiserver.api.errors import invalid_object
 from actors.apiserver.api.request.target import Attributes
-from actors.apiserver.api.request.user import User, service_account_of
+from actors.apiserver.api.request.user import NODE_NAME, User, service_account_of
 from actors.apiserver.authorization.authorizer import denied
 from actors.apiserver.writes.admission.rule import Rule, Step
 from actors.apiserver.writes.change import UPDATE, Change
@@ -25,7 +25,6 @@ GATE = "DRAResourceClaimGranularStatusAuthorization"
 GROUP, PLURAL = "resource.k8s.io", "resourceclaims"
 BINDING, DRIVER = "binding", "driver"
 ASSOCIATED, ARBITRARY = "associated-node:", "arbitrary-node:"
-NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 class ClaimRights(Rule):

@@ -19,10 +19,9 @@ from protocols.kube.meta import (
     uid_of,
 )
 from protocols.kube.objects import items
-from protocols.kube.pods import FINISHED, is_finished, node_of, sidecars_of
+from protocols.kube.pods import DELETION_COST, FINISHED, is_finished, node_of, sidecars_of
 from protocols.kube.times import time_or
 
-DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED = "batch.kubernetes.io/job-index-ignored-failure-count"

@@ -299,7 +299,7 @@ class PodSync:
             current = runtime_status.current_sandbox(status)
             if current is None or not plan.start:
                 return None
-            return SandboxRef(current.id, current.attempt, tuple(filter(None, (current.ip, current.second_ip))))
+            return SandboxRef(current.id, current.attempt, current.ips)
         spec = self._allocated()
         if not spec.host_network and (fault := self._deps.network()):
             self._deps.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
