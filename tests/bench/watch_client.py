@@ -142,7 +142,7 @@ class Client:
         if word == "drop":
             self._drop()
         names = ("events", "size", "opened", "lost", "errors", "last_open")
-        return {name: getattr(tally, name) for name in names}
+        return {name: getattr(tally, name) for name in names} | {"cpu_s": time.process_time()}
 
 
 def main() -> None:
