@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from cel_expr_python import cel
 
 
-LIBRARIES = ("bindings", "strings", "optional", "sets", "lists", "math", "two-var-comprehensions")
+LIBRARIES = ("bindings", "strings\n  version: 2", "optional", "sets", "lists", "two-var-comprehensions")
+"""Upstream has no later version of the strings, and `cel.bind` for selectors alone."""
 FUNCTIONS = (*quantities.FUNCTIONS, *addresses.FUNCTIONS, *named.FUNCTIONS, *functions.CHECKED)
 
 

@@ -21,6 +21,7 @@ from protocols.cel.text.source import (
     Token,
     TooComplex,
     check_length,
+    check_no_bindings,
     tokens,
 )
 
@@ -84,6 +85,7 @@ class PolicyProgram:
 
 def check(source: str, scope: PolicyScope, results: tuple[str, ...] = ()) -> None:
     """Check an expression whose result has one of the types `results`; any type if empty. Raises CompileError."""
+    check_no_bindings(source)
     text = _composed(source, scope)
     expression = _compile(text)
     serialized = expression.serialize()

@@ -47,7 +47,7 @@ _LIKE = (
     ("_+_", "_-_", "_*_", "_/_", "_%_"),
     ("_&&_", "_||_"),
     ("startsWith", "endsWith", "contains", "matches"),
-    ("lowerAscii", "upperAscii", "trim", "reverse", "strings.quote"),
+    ("lowerAscii", "upperAscii", "trim", "strings.quote"),
     ("indexOf", "lastIndexOf"),
     ("find", "split", "findAll"),
     ("sum", "min", "max", "first", "last", "size"),
@@ -58,8 +58,6 @@ _LIKE = (
     ("isIP", "isCIDR", "isURL", "isQuantity", "isSemver"),
     ("optional.of", "optional.ofNonZeroValue"),
     ("or", "orValue"),
-    ("math.bitAnd", "math.bitOr", "math.bitXor", "math.bitShiftLeft", "math.bitShiftRight"),
-    ("math.ceil", "math.floor", "math.round", "math.trunc", "math.abs", "math.sign"),
 )
 LIKE: Mapping[str, tuple[str, ...]] = {name: group for group in _LIKE for name in group}
 """Calls with the same number of parts, most of them with the same types."""

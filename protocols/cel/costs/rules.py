@@ -219,6 +219,8 @@ RULES: Mapping[str, Rule] = {
     "format.named": lambda sizes: (0, Declared(1, FORMAT.deep, FORMAT)),
     "dyn": _passed,
     "optional.of": _passed,
+    "optional.unwrap": _passed,
+    "unwrapOpt": _passed,
     "optional.ofNonZeroValue": _passed,
     "value": _passed,
     "hasValue": _yes_or_no(lambda sizes: 1),

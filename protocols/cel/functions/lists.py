@@ -1,6 +1,5 @@
-"""The libraries of lists, sets and numbers."""
+"""The libraries of lists and sets."""
 
-import math
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -13,12 +12,9 @@ from protocols.cel.functions.values import (
     Duration,
     Frame,
     Optional,
-    Uint,
     charge,
-    int_of,
     no_overload,
     tenth,
-    uint_of,
 )
 from protocols.cel.text.source import EvaluationError
 
@@ -107,6 +103,13 @@ def _end(at: int) -> Callable[[list[Any]], Optional]:
     return lambda values: Optional(values[at]) if values else NOTHING
 
 
+def _unwrap(values: list[Any]) -> list[Any]:
+    for value in values:
+        if type(value) is not Optional:
+            raise EvaluationError("value is not optional")
+    return [value.value for value in values if value.has_value]
+
+
 def _sum(frame: Frame, values: list[Any]) -> Any:
     charge(frame, len(values))
     if not values:
@@ -176,64 +179,6 @@ def _equivalent(frame: Frame, values: list[Any], others: list[Any]) -> bool:
     return _contains_all(frame, values, others) and _contains_all(frame, others, values)
 
 
-def _number_extreme(name: str, sign: Callable[[Any, Any], bool]) -> Callable[[Frame, list[Any]], Any]:
-    def body(frame: Frame, values: list[Any]) -> Any:
-        charge(frame, len(values))
-        if not values:
-            raise EvaluationError(f"math.@{name}(list) argument must not be empty")
-        extreme = values[0]
-        for value in values:
-            if type(value) not in NUMBERS:
-                raise no_overload(f"math.@{name}")
-            if sign(value, extreme):
-                extreme = value
-        return extreme
-
-    return body
-
-
-def _rounded(value: float) -> float:
-    """Return the nearest whole number, of two the farther from zero; value + 0.5 may already be rounded."""
-    if not math.isfinite(value):
-        return value
-    whole = math.floor(abs(value))
-    return math.copysign(whole + (abs(value) - whole >= 0.5), value)
-
-
-def _whole(work: Callable[[float], float]) -> Callable[[float], float]:
-    return lambda value: math.copysign(float(work(value)), value) if math.isfinite(value) else value
-
-
-def _absolute(value: Any) -> Any:
-    return int_of(abs(value)) if type(value) is int else abs(value)
-
-
-def _sign(value: Any) -> Any:
-    if type(value) is float:
-        return value if math.isnan(value) else float((value > 0) - (value < 0))
-    return type(value)((value > 0) - (value < 0))
-
-
-def _root(value: Any) -> float:
-    return math.sqrt(value) if value >= 0 else math.nan
-
-
-def _shifted(value: Any, by: int, left: bool) -> Any:
-    if by < 0:
-        raise EvaluationError(f"math.bitShift{'Left' if left else 'Right'}() negative offset: {by}")
-    bits = int(value) & (2**64 - 1)
-    bits = 0 if by > 63 else (bits << by if left else bits >> by) & (2**64 - 1)
-    return Uint(bits) if type(value) is Uint else _signed(bits)
-
-
-def _signed(bits: int) -> int:
-    return bits - 2**64 if bits >= 2**63 else bits
-
-
-def _bits(work: Callable[[int, int], int]) -> Callable[[Any, Any], Any]:
-    return lambda one, other: uint_of(work(int(one), int(other))) if type(one) is Uint else work(one, other)
-
-
 def _defined_lists() -> None:
     define("lists.range", (int,), _range, lambda count: max(1, count))
     define("slice", (list, int, int), _slice, lambda values, start, end: max(1, tenth(len(values))))
@@ -245,6 +190,8 @@ def _defined_lists() -> None:
     define("reverse", (list,), lambda values: values[::-1], lambda values: max(1, tenth(len(values))))
     define("first", (list,), _end(0))
     define("last", (list,), _end(-1))
+    for name in ("optional.unwrap", "unwrapOpt"):
+        define(name, (list,), _unwrap, lambda values: max(1, len(values)))
     define("sum", (list,), _sum, 0, metered=True)
     define("min", (list,), _extreme("min", lambda one, other: one < other), 0, metered=True)
     define("max", (list,), _extreme("max", lambda one, other: one > other), 0, metered=True)
@@ -256,40 +203,4 @@ def _defined_lists() -> None:
     define("sets.equivalent", (list, list), _equivalent, metered=True)
 
 
-def _defined_numbers() -> None:
-    for name, sign in (("min", lambda one, other: one < other), ("max", lambda one, other: one > other)):
-        body = _number_extreme(name, sign)
-        define(f"math.@{name}", (list,), body, metered=True)
-        define(f"math.@{name}", (ANY,), _alone(body), metered=True)
-        define(f"math.@{name}", (ANY, ANY), _pair(body), metered=True)
-    for kind in (int, Uint, float):
-        define("math.abs", (kind,), _absolute)
-        define("math.sign", (kind,), _sign)
-        define("math.sqrt", (kind,), _root)
-    define("math.ceil", (float,), _whole(math.ceil))
-    define("math.floor", (float,), _whole(math.floor))
-    define("math.round", (float,), _rounded)
-    define("math.trunc", (float,), _whole(math.trunc))
-    define("math.isNaN", (float,), math.isnan)
-    define("math.isInf", (float,), math.isinf)
-    define("math.isFinite", (float,), math.isfinite)
-    for kind in (int, Uint):
-        define("math.bitAnd", (kind, kind), _bits(lambda one, other: one & other))
-        define("math.bitOr", (kind, kind), _bits(lambda one, other: one | other))
-        define("math.bitXor", (kind, kind), _bits(lambda one, other: one ^ other))
-        define("math.bitShiftLeft", (kind, int), lambda value, by: _shifted(value, by, True))
-        define("math.bitShiftRight", (kind, int), lambda value, by: _shifted(value, by, False))
-    define("math.bitNot", (int,), lambda value: ~value)
-    define("math.bitNot", (Uint,), lambda value: Uint(~int(value) & (2**64 - 1)))
-
-
-def _alone(body: Callable[[Frame, list[Any]], Any]) -> Callable[[Frame, Any], Any]:
-    return lambda frame, value: body(frame, [value])
-
-
-def _pair(body: Callable[[Frame, list[Any]], Any]) -> Callable[[Frame, Any, Any], Any]:
-    return lambda frame, one, other: body(frame, [one, other])
-
-
 _defined_lists()
-_defined_numbers()

@@ -348,7 +348,6 @@ def _defined() -> None:
     define("lowerAscii", one, _lower, _walk)
     define("upperAscii", one, _upper, _walk)
     define("trim", one, lambda text: text.strip(_SPACES), _walk)
-    define("reverse", one, lambda text: text[::-1], _walk)
     define("strings.quote", one, lambda text: f'"{text.translate(_QUOTED)}"', lambda text: 4 * tenth(len(text)) + 1)
     for types in (two, three):
         define("indexOf", types, _index_of, _found_price)

@@ -2,6 +2,7 @@
 
 - The checker has `indexOf` and `string` and nobody can add overloads to its functions. Expressions therefore reach it
   with other names of the same length, so that columns in errors stay right.
+- Of `exists_one` with one variable and with two it knows one spelling each; upstream knows both of both.
 - It rejects comparisons of numbers of different types: its declarations of `<`, `<=`, `>` and `>=` are removed and
   declared anew with the missing overloads.
 """
@@ -9,8 +10,9 @@
 from typing import TYPE_CHECKING, Any
 
 from protocols.cel.libraries.addresses import CIDR, IP
+from protocols.cel.libraries.named import SHORT
 from protocols.cel.libraries.quantities import BOOL, DOUBLE, INT, STRING, Function
-from protocols.cel.text.source import CompileError, Token
+from protocols.cel.text.source import CompileError, Token, arguments
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -31,7 +33,7 @@ def declared_only(*_: Any) -> None:
     """Stand for a body that the evaluator has."""
 
 
-OURS = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG"}
+OURS = {"indexOf": "indexOF", "lastIndexOf": "lastIndexOF", "string": "strinG", "existsOne": SHORT}
 WRITTEN = {ours: name for name, ours in OURS.items()}
 ADDRESSES = ("ip", "cidr")
 """Functions without which no expression has an address to convert to a string."""
@@ -49,9 +51,19 @@ def renamed(source: str, found: list[Token]) -> str:
             continue
         if token.text in WRITTEN:
             raise CompileError(f"compilation failed: undeclared reference to '{token.text}'")
-        if token.text in OURS and (token.text != "string" or addresses):
-            source = source[: token.start] + OURS[token.text] + source[token.end :]
+        if (name := _renamed(found, at, addresses)) is not None:
+            source = source[: token.start] + name + source[token.end :]
     return source
+
+
+def _renamed(found: list[Token], at: int, addresses: bool) -> str | None:
+    """Return another name for a call, of the same length; None if it has none."""
+    name = found[at].text
+    if name == "exists_one":
+        return "existsOne " if arguments(found, at + 1) == 3 else None
+    if (name == "string" and not addresses) or (name == "existsOne" and arguments(found, at + 1) != 2):
+        return None
+    return OURS.get(name)
 
 
 def as_written(text: str) -> str:
@@ -79,6 +91,8 @@ CHECKED = (
     *_index("indexOf"),
     *_index("lastIndexOf"),
     *(Function(OURS["string"], f"text_of_{kind}", STRING, (kind,), declared_only, member=False) for kind in _CONVERTED),
+    Function("optional.unwrap", "optional_unwrap", ANY_LIST, (ANY_LIST,), declared_only, member=False),
+    Function("unwrapOpt", "optional_unwrapOpt", ANY_LIST, (ANY_LIST,), declared_only),
     Function("find", "string_find_string", STRING, (STRING, STRING), declared_only),
     Function("findAll", "string_find_all_string", LISTS[STRING], (STRING, STRING), declared_only),
     Function("findAll", "string_find_all_string_int", LISTS[STRING], (STRING, STRING, INT), declared_only),

@@ -23,6 +23,8 @@ from protocols.kube.request_uri import uri_fault
 
 FORMAT, FORMATS, FAULTS = "format", "list<format>", "list<list<string>>"
 FIRST = "[?0]"
+SHORT, UNDERSCORE = "existsone", len("exists")
+"""`exists_one` before its underscore is put in, as long as the `existsOne` that was written."""
 Check = Callable[[str], list[str]]
 _PLACE = re.compile(r"<input>:(\d+):(\d+):")
 _CARET = re.compile(r" \| \.*\^")
@@ -148,6 +150,8 @@ def engine_text(source: str, found: list[Token], around: Mapping[str, tuple[str,
         before = found[at - 1].text if at else ""
         if token.kind == "name" and before != "." and around and token.text in around:
             puts += [(token.start, around[token.text][0]), (token.end, around[token.text][1])]
+        if source[token.start : token.end] == SHORT:
+            puts.append((token.start + UNDERSCORE, "_"))
         if found[at + 1 : at + 2] and found[at + 1].text == "(" and _answers_with_optional(found, at):
             end = closing(found, at + 1)
             puts += [(found[end].end, FIRST)] if end > 0 else []

@@ -15,6 +15,7 @@ from protocols.cel.evaluation.running import CostBudget, Expression
 from protocols.cel.evaluation.tree import tree_of
 from protocols.cel.rules.messages import Messages
 from protocols.cel.rules.values import LIMIT, CelType, size_of
+from protocols.cel.text.source import check_no_bindings
 
 if TYPE_CHECKING:
     from cel_expr_python import cel
@@ -67,6 +68,7 @@ class Checker:
 
     def check(self, text: str, optional_old: bool) -> tuple[str, int]:
         """Return the name of the result's type and the worst-case cost. Raises CompileError."""
+        check_no_bindings(text)
         written = prepared(text, OPTIONAL_OLD if optional_old else None)
         expression = compile_text(self._env, written)
         serialized = expression.serialize()

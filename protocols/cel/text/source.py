@@ -80,6 +80,27 @@ def closing(found: list[Token], at: int) -> int:
     return -1
 
 
+def arguments(found: list[Token], at: int) -> int:
+    """Return the number of arguments between the bracket at `at` and the one that closes it."""
+    end = closing(found, at)
+    if end <= at + 1:
+        return 0
+    depth, count = 0, 1
+    for token in found[at + 1 : end]:
+        depth += (token.text in OPENING) - (token.text in CLOSING)
+        count += depth == 0 and token.text == ","
+    return count
+
+
+def check_no_bindings(source: str) -> None:
+    """Raise CompileError for `cel.bind`, which upstream has for selectors of devices alone."""
+    words = [Token("mark", "", 0, 0), *tokens(source)]
+    for before, *call in zip(words, words[1:], words[2:], words[3:], strict=False):
+        if before.text != "." and [token.text for token in call] == ["cel", ".", "bind"]:
+            fault = pointed(source, call[0].start, "undeclared reference to 'cel' (in container '')")
+            raise CompileError(f"compilation failed: {fault}")
+
+
 LIMIT = 10 * 1024
 """Bytes of a selector."""
 DEPTH = 32

@@ -41,6 +41,7 @@ MASKED = 'cidr("::/0").masked() == cidr("::/0")'
 MEMORY = f'device.capacity["{D}"].name'
 TABLE: list[tuple[str, dict[str, Any], dict[str, str], str]] = [
     ("true", {}, {}, "true"),
+    ("cel.bind(x, 1 / 0, true) && cel.bind(x, [][0], x == 1 || true)", {}, {}, "true"),
     ("false", {}, {}, "false"),
     ("?!", {}, {}, f"{REFUSED}compilation failed: ERROR: <input>:1:1: Syntax error"),
     ("1", {}, {}, f"{REFUSED}must evaluate to bool or the unknown type, not int"),
