@@ -1,7 +1,7 @@
 """Compile an expression, with errors in terms of the text that users wrote.
 
-The engine accepts literals that always fail: invalid patterns, durations and times, lists and maps of mixed types. As
-upstream, the check rejects them.
+The engine accepts literals that always fail: invalid patterns, durations, times and templates of `format`, lists and
+maps of mixed types. As upstream, the check rejects them.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +21,7 @@ from protocols.cel.evaluation.tree import (
     tree_of,
     types_of,
 )
+from protocols.cel.formatting import format_faults
 from protocols.cel.functions.conversions import read_duration, read_timestamp
 from protocols.cel.functions.patterns import is_pattern
 from protocols.cel.libraries.functions import as_written, renamed
@@ -69,6 +70,7 @@ def _walk(node: Node, types: Types, formats: bool) -> Iterator[tuple[int, str]]:
     if isinstance(node, Call):
         if node.name in _CHECKS and node.parts and not _fits(node.name, text_of(node.parts[-1])):
             yield node.parts[-1].id, f"invalid {node.name} argument"
+        yield from format_faults(node, lambda part: _named(types.get(part.id, b"")))
         formats = formats or node.name == "format"
     elif isinstance(node, ListLiteral) and not formats:
         yield from _of_one_kind(node.parts, types)
@@ -116,7 +118,7 @@ def _fits(name: str, text: str | None) -> bool:
 
 Around = Mapping[str, tuple[str, str]]
 """Text put before and behind variables, by their names."""
-SUSPECT = (",", "matches", "duration", "timestamp")
+SUSPECT = (",", "matches", "duration", "timestamp", "format")
 """Without one of these an expression has no literals that could mean nothing."""
 
 

@@ -228,6 +228,36 @@ def test_bind_is_for_selectors_alone() -> None:
         policies.check("object.cel.bind(1, 2, 3)", policies.PolicyScope())
 
 
+FORMATS = [
+    ("'%d'.format(['a']) == ''", r"1:14: error during formatting: decimal clause .* integers, was given string"),
+    (
+        "'%d %s'.format([1, [1, {'a': ip('::1')}]]) == ''",
+        "1:32: .*lists, types, durations, and timestamps, was given net.IP",
+    ),
+    ("'%f'.format([1]) == ''", "fixed-point clause can only be used on doubles, was given int"),
+    ("'%z'.format([1]) == ''", '1:12: could not parse formatting clause: unrecognized formatting clause "z"'),
+    ("'%.2'.format([1.0]) == ''", "error while parsing precision: could not find end of precision specifier"),
+    ("'%d'.format([]) == ''", "index 0 out of range"),
+    ("'%'.format([1]) == ''", "unexpected end of string"),
+    ("'%d%%'.format([1, 2]) == ''", r"too many arguments supplied to string.format \(expected 1, got 2\)"),
+]
+
+
+@pytest.mark.parametrize(("expression", "fault"), FORMATS)
+def test_a_literal_template_is_checked_where_an_expression_is_created(expression: str, fault: str) -> None:
+    with pytest.raises(CompileError, match=fault):
+        policies.check(expression, policies.PolicyScope())
+
+
+def test_templates_and_values_that_are_known_later_are_not_checked() -> None:
+    for call in (
+        "'%d %f %s'.format([object.a, object.b, object])",
+        "'%d'.format(object.a)",
+        "string(object.a).format([1])",
+    ):
+        policies.check(call, policies.PolicyScope())
+
+
 def test_an_error_keeps_its_place_beside_renamed_macros() -> None:
     with pytest.raises(CompileError, match=r"<input>:1:18: undeclared reference to 'y'"):
         policies.check("[1].existsOne(x, y == 1)", policies.PolicyScope())
