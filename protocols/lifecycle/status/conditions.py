@@ -108,7 +108,7 @@ def compute_conditions(
     containers = _containers_ready(spec, statuses, phase)
     computed = [
         _condition("PodReadyToStartContainers", sandbox_ready),
-        _initialized(spec, statuses, phase, old if restarting_all is not None else {}),
+        _initialized(spec, statuses, phase, old),
         _ready(spec, containers, old),
         containers,
         _condition("PodScheduled", True),
@@ -153,7 +153,7 @@ def _restarting_all(restarting: bool, phase: str) -> views.PodCondition:
 def _initialized(
     spec: PodSpec, statuses: dict[str, views.ContainerStatus], phase: str, old: Mapping[str, views.PodCondition]
 ) -> views.PodCondition:
-    """Return the condition. `old`: a pod whose containers restart in place stays initialized."""
+    """Return the condition. A pod that was initialized stays so while sidecars or all containers start again."""
     missing = [c.name for c in spec.inits if not _init_done(c.kind, statuses.get(c.name))]
     if phase == SUCCEEDED:
         return _condition("Initialized", True, "PodCompleted")

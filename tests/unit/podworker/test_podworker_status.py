@@ -107,6 +107,14 @@ def test_a_running_pod() -> None:
     assert shown["podIPs"] == [{"ip": "10.0.0.1"}]
 
 
+def test_an_initialized_pod_stays_so_while_a_sidecar_or_all_containers_start_again() -> None:
+    raw = pod(inits=[container("i"), sidecar("side")])
+    before = status(raw, runtime(run("i", "exited"), run("side"), run("a")))
+    restarting = (run("i", "exited"), run("side", "exited"), run("a")), (run("i", attempt=1),)
+    for containers in restarting:
+        assert conditions(status(raw, runtime(*containers), before=before))["Initialized"] == ("True", "")
+
+
 def test_user_and_stop_signal_are_shown_as_the_runtime_reports_them() -> None:
     found = runtime(run("a", user=(5, 6, 7), stop_signal="SIGUSR1"), run("b", user=(0, 0)), run("c"))
     first, second, third = status(pod(*map(container, "abc")), found)["containerStatuses"]
