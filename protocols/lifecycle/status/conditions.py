@@ -183,8 +183,14 @@ def _ready(spec: PodSpec, containers: views.PodCondition, old: dict[str, views.P
     if containers["status"] != "True":
         return {**containers, "type": "Ready"}
     gates = [g.get("conditionType", "") for g in (spec.raw.get("spec") or {}).get("readinessGates") or ()]
-    closed = [gate for gate in gates if (old.get(gate) or {}).get("status") != "True"]
+    closed = [_gate_fault(gate, old.get(gate)) for gate in gates if (old.get(gate) or {}).get("status") != "True"]
     if closed:
-        message = f"readiness gates that are not True: {', '.join(closed)}"
-        return _condition("Ready", False, "ReadinessGatesNotReady", message)
+        return _condition("Ready", False, "ReadinessGatesNotReady", ", ".join(closed))
     return _condition("Ready", True)
+
+
+def _gate_fault(gate: str, condition: views.PodCondition | None) -> str:
+    """Return why a readiness gate is closed, in upstream's words."""
+    if condition is None:
+        return f'corresponding condition of pod readiness gate "{gate}" does not exist.'
+    return f'the status of pod readiness gate "{gate}" is not "True", but {condition.get("status")}'

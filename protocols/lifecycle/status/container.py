@@ -16,7 +16,9 @@ MAX_MOUNTS = 1000
 """Volume mounts in the status of a container."""
 LOST = "ContainerStatusUnknown"
 LOST_CODE = 137
-LOST_MESSAGE = "the runtime no longer knows this container, its exit status is lost"
+LOST_MESSAGE = "The container could not be located when the pod was terminated"
+RAN_MESSAGE = "The container could not be located when the pod was deleted.  The container used to be Running"
+"""Upstream's, which programs look for: the second of a container that is about to start again."""
 
 
 class RenderContext:
@@ -31,10 +33,12 @@ class RenderContext:
         verdicts: Mapping[str, ProbeVerdict] | None = None,
         removed: bool = False,
         recursive: bool = False,
+        initialized: bool = False,
     ) -> None:
         """`removed`: podworker removed the runs of containers that have none, to start all of them again.
 
-        `recursive`: the runtime can make mounts below a read-only one read-only.
+        `recursive`: the runtime can make mounts below a read-only one read-only. `initialized`: the init containers are
+        done, or there are none.
         """
         self.spec = spec
         self.runtime = runtime
@@ -42,8 +46,9 @@ class RenderContext:
         self.verdicts = verdicts or {}
         self.removed = removed
         self.recursive = recursive
+        self.initialized = initialized
         self.final = final
-        """Nothing of the pod runs or will run: every container gets a terminated state."""
+        """Nothing of the pod runs or will run: every container of an initialized pod gets a terminated state."""
 
 
 def render(
@@ -182,13 +187,13 @@ def _without_run(
         keeps_ready = container.kind == INIT and state["terminated"].get("exitCode") == 0
         return {**status, "state": state, "ready": keeps_ready}
     if "running" in state:
-        gone = lost(before.get("containerID", ""))
         once = container.kind == EPHEMERAL or policy_of(context.spec.restart_policy, container) == NEVER
         if context.final or once:
-            return {**status, "state": gone}
+            return {**status, "state": lost(before.get("containerID", ""))}
+        gone = lost(before.get("containerID", ""), RAN_MESSAGE)
         return {**status, "state": _waiting(waiting or context.default), "lastState": gone}
-    if context.final and container.kind == APP and before.get("containerID"):
-        return {**status, "state": lost(before["containerID"])}
+    if context.final and container.kind == APP and (context.initialized or before.get("containerID")):
+        return {**status, "state": lost(before.get("containerID", ""))}
     return {**status, "state": _waiting(waiting or context.default)}
 
 
@@ -215,9 +220,9 @@ def _terminated(context: RenderContext, container: ContainerStatus) -> views.Con
     return {"terminated": inner}
 
 
-def lost(container_id: str) -> views.ContainerState:
-    """Return the state of a container whose end was not observed."""
-    inner: views.ContainerStateTerminated = {"exitCode": LOST_CODE, "reason": LOST, "message": LOST_MESSAGE}
+def lost(container_id: str, message: str = LOST_MESSAGE) -> views.ContainerState:
+    """Return the state of a container whose end was not observed, or that never ran in a pod that has ended."""
+    inner: views.ContainerStateTerminated = {"exitCode": LOST_CODE, "reason": LOST, "message": message}
     if container_id:
         inner["containerID"] = container_id
     return {"terminated": inner}

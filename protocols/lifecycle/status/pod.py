@@ -172,6 +172,7 @@ def _container_statuses(
             inputs.verdicts,
             removed,
             inputs.recursive,
+            not initializing,
         )
         runs, known = attempts.get(container.name, []), old.get(container.name)
         statuses[container.name] = render(context, container, runs, inputs.waiting.get(container.name), known)

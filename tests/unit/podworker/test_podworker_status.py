@@ -115,6 +115,15 @@ def test_an_initialized_pod_stays_so_while_a_sidecar_or_all_containers_start_aga
         assert conditions(status(raw, runtime(*containers), before=before))["Initialized"] == ("True", "")
 
 
+def test_closed_readiness_gates_are_named_in_upstreams_words() -> None:
+    raw = pod(readinessGates=[{"conditionType": "a.io/x"}, {"conditionType": "a.io/y"}])
+    shown = status(raw, runtime(run("a")), before={"conditions": [{"type": "a.io/y", "status": "False"}]})
+    assert next(c["message"] for c in shown["conditions"] if c["type"] == "Ready") == (
+        'corresponding condition of pod readiness gate "a.io/x" does not exist., '
+        'the status of pod readiness gate "a.io/y" is not "True", but False'
+    )
+
+
 def test_user_and_stop_signal_are_shown_as_the_runtime_reports_them() -> None:
     found = runtime(run("a", user=(5, 6, 7), stop_signal="SIGUSR1"), run("b", user=(0, 0)), run("c"))
     first, second, third = status(pod(*map(container, "abc")), found)["containerStatuses"]
@@ -171,6 +180,19 @@ def test_a_deleted_pod_ends_as_succeeded_or_failed() -> None:
     assert "terminated" in shown["containerStatuses"][0]["state"]
 
 
+def test_a_container_that_never_ran_is_terminated_once_an_initialized_pod_has_ended() -> None:
+    def shown(raw: views.Pod, *runs: ContainerStatus) -> list[str]:
+        ended = status(raw, runtime(*runs), final=True, waiting={"b": Waiting("ImagePullBackOff")})
+        return [next(iter(entry["state"])) for entry in ended["containerStatuses"]]
+
+    assert shown(pod(container("a"), container("b")), run("a", "exited", code=1)) == ["terminated", "terminated"]
+    assert shown(pod(inits=[container("i")]), run("i", "exited")) == ["terminated"]
+    assert shown(pod(inits=[container("i")]), run("i", "exited", code=1)) == ["waiting"]
+    entry = status(pod(), runtime(), final=True)["containerStatuses"][0]["state"]["terminated"]
+    assert (entry["exitCode"], entry["reason"]) == (137, "ContainerStatusUnknown")
+    assert entry["message"] == "The container could not be located when the pod was terminated"
+
+
 def test_a_forgotten_container_is_lost_not_new() -> None:
     before = {
         "containerStatuses": [
@@ -180,6 +202,7 @@ def test_a_forgotten_container_is_lost_not_new() -> None:
     entry = status(pod(), runtime(), before=before)["containerStatuses"][0]
     assert entry["restartCount"] == 3
     assert entry["lastState"]["terminated"]["reason"] == "ContainerStatusUnknown"
+    assert entry["lastState"]["terminated"]["message"].endswith("The container used to be Running")
     gone = status(pod(policy="Never"), runtime(), before=before)["containerStatuses"][0]
     assert gone["state"]["terminated"]["exitCode"] == 137
 
