@@ -86,6 +86,8 @@ class Containers:
         self.stop_sandboxes(plan.stop_sandboxes)
         if plan.remove:
             self._replace(containers=tuple(run for run in self.status.containers if run.id not in plan.remove))
+        if plan.remove_sandboxes:
+            self._replace(sandboxes=tuple(s for s in self.status.sandboxes if s.id not in plan.remove_sandboxes))
         sandbox = plan.sandbox
         if plan.create_sandbox >= 0:
             sandbox = self._create_sandbox(spec, plan.create_sandbox, now_ns, ip)

@@ -156,6 +156,8 @@ class PodActions(msgspec.Struct, frozen=True):
     start: tuple[Start, ...] = ()
     remove: tuple[str, ...] = ()
     """Ids of dead containers beyond the retained ones."""
+    remove_sandboxes: tuple[str, ...] = ()
+    """Ids of earlier sandboxes that have no container left."""
     waiting: dict[str, Waiting] = {}
     restarting: frozenset[str] = frozenset()
     """Names of ended containers that start again although their restart policy would not start them."""
@@ -165,8 +167,13 @@ class PodActions(msgspec.Struct, frozen=True):
     """End of the first back-off; 0 = none."""
 
     @property
+    def ends(self) -> bool:
+        """True if the plan stops or removes anything."""
+        return bool(self.kill or self.stop_sandboxes or self.remove or self.remove_sandboxes)
+
+    @property
     def mutates(self) -> bool:
-        return bool(self.kill or self.stop_sandboxes or self.create_sandbox >= 0 or self.start or self.remove)
+        return self.ends or self.create_sandbox >= 0 or bool(self.start)
 
 
 def read_pod(pod: views.Pod) -> PodSpec:

@@ -96,6 +96,7 @@ def _in_sandbox(
         sandbox=sandbox.id,
         start=start,
         remove=_removable(status),
+        remove_sandboxes=_emptied(status, sandbox),
         waiting=restarts.waiting,
         restarting=frozenset(restarts.restarting),
         wake_ns=restarts.wake_ns,
@@ -149,6 +150,11 @@ def _passed(container: ContainerSpec, last: ContainerStatus, verdicts: Mapping[s
     if container.kind == SIDECAR:
         return last.state == runtime_status.RUNNING and verdicts.get(last.id, FINE).started
     return last.state == runtime_status.EXITED and last.exit_code == 0
+
+
+def _emptied(status: PodStatus, current: SandboxStatus) -> tuple[str, ...]:
+    used = {current.id, *(container.sandbox_id for container in status.containers)}
+    return tuple(sandbox.id for sandbox in status.sandboxes if sandbox.id not in used)
 
 
 def _removable(status: PodStatus) -> tuple[str, ...]:

@@ -430,6 +430,23 @@ async def test_deletion_interrupts_a_sync_that_hangs(tmp_path: Path, monkeypatch
         await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)
 
 
+async def test_earlier_sandboxes_are_removed_with_their_last_container(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    runtime = scene.fake.runtime
+
+    def back() -> bool:
+        scene.skew_ns += 400 * SECOND
+        scene.deliver()
+        return bool(runtime.running("a"))
+
+    async with at_work(scene):
+        for _ in range(4):
+            await scene.until(back)
+            await runtime.stop_sandbox(max(runtime.sandboxes.values(), key=lambda box: box.created).id)
+        await scene.until(back)
+        await scene.until(lambda: len(runtime.sandboxes) == len(runtime.containers) == 2)
+
+
 @pytest.mark.scenario("I5")
 @pytest.mark.parametrize("seed", range(6))
 async def test_random_crashes_never_double_a_container(tmp_path: Path, seed: int) -> None:

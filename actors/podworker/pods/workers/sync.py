@@ -246,7 +246,7 @@ class PodSync:
                 if sandbox is not None:
                     started = await self._start_all(plan.start, sandbox)
         finally:
-            if sandbox is not None and started and not (plan.kill or plan.stop_sandboxes or plan.remove):
+            if sandbox is not None and started and not plan.ends:
                 runs = {(step.name, step.attempt) for step in plan.start}
                 self._observer.changed(partial(runtime_status.shows_runs, sandbox.sandbox_id, runs))
             else:
@@ -292,6 +292,8 @@ class PodSync:
             self._state.failed_starts.pop(container_id, None)
             self._state.announced.discard(container_id)
             self._killer.forget(container_id)
+        for sandbox_id in plan.remove_sandboxes:
+            await runtime.remove_sandbox(sandbox_id)
 
     async def _ensure_sandbox(self, plan: PodActions, status: PodStatus) -> SandboxRef | None:
         """Return the sandbox to start in, created if planned; None when nothing is to start."""
