@@ -72,6 +72,7 @@ class FakeRuntime:
         self.absent: set[str] = set()
         self.auths: list[cri_pb2.AuthConfig | None] = []
         self.handler = ""
+        self.used = 0
 
     def now(self) -> int:
         self._last = max(self._last + 1, self.clock())
@@ -111,6 +112,9 @@ class FakeRuntime:
 
     async def resize(self, container_id: str, resources: cri_pb2.LinuxContainerResources) -> None:
         self._called("resize", (container_id, resources))
+
+    async def memory_used(self, container_id: str) -> int:
+        return self.used
 
     async def sandbox_ips(self, sandbox_id: str) -> tuple[str, ...]:
         return ("10.0.0.1",)

@@ -121,6 +121,12 @@ class BusRuntime:
         request = cri_pb2.ListContainerStatsRequest()
         return await self._call("ListContainerStats", request, cri_pb2.ListContainerStatsResponse, QUICK_S, True)
 
+    async def memory_used(self, container_id: str) -> int:
+        request = cri_pb2.ContainerStatsRequest(container_id=container_id)
+        reply = await self._call("ContainerStats", request, cri_pb2.ContainerStatsResponse, QUICK_S, True)
+        memory = reply.stats.memory
+        return memory.usage_bytes.value or memory.working_set_bytes.value
+
     async def live_pods(self) -> tuple[list[tuple[str, str, str]], set[str]]:
         """Return uid, namespace and name of every pod that has a sandbox in the runtime, and the uids of ready ones."""
         request = cri_pb2.ListPodSandboxRequest()

@@ -54,6 +54,10 @@ class Runtime(Protocol):
         """Set CPU and memory of a running container."""
         ...
 
+    async def memory_used(self, container_id: str) -> int:
+        """Return the bytes that a container uses; 0 if the runtime does not know."""
+        ...
+
     async def image(self, name: str, volume: bool = False) -> "ImageFound | None":
         """Return None if the runtime has no image of that name; with `volume`, none with files of its own."""
         ...

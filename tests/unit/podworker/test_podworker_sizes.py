@@ -85,6 +85,25 @@ async def test_what_the_runtime_refuses_is_said_and_tried_again(tmp_path: Path) 
         assert "ResizeError" in scene.fake.recorder.reasons()
 
 
+async def test_memory_limit_below_what_a_container_uses_is_not_applied(tmp_path: Path) -> None:
+    def limited(memory: str) -> views.Container:
+        return container("a", resources={"requests": {"memory": "32Mi"}, "limits": {"memory": memory}})
+
+    async with at_work(Scene(tmp_path, pod(limited("256Mi")))) as scene:
+        await scene.running()
+        scene.fake.runtime.used = 200 << 20
+        resized(scene, limited("128Mi"))
+        await scene.until(lambda: condition(scene, "PodResizeInProgress"))
+        assert condition(scene, "PodResizeInProgress")["message"] == (
+            'cannot decrease memory limits: attempting to set container "a" memory limit (134217728) below current '
+            "usage (209715200)"
+        )
+        assert not scene.fake.runtime.count("resize")
+        scene.fake.runtime.used = 100 << 20
+        scene.worker.wake()
+        await scene.until(lambda: scene.fake.runtime.count("resize"))
+
+
 async def test_resize_that_is_taken_back_after_a_failure_is_undone(tmp_path: Path) -> None:
     """The runtime may have done it, or a part, before it failed; a restarted podworker does not know either."""
     async with at_work(Scene(tmp_path, pod(burst()))) as scene:

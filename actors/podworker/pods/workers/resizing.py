@@ -6,7 +6,7 @@ from actors.podworker.pods.workers.context import WorkerContext
 from protocols.bus import BusError
 from protocols.kinds import views
 from protocols.lifecycle.node import resize
-from protocols.lifecycle.pods.resources import Amounts, container_resources, linux_resources, with_allocated
+from protocols.lifecycle.pods.resources import Amounts, container_resources, linux_resources, milli, with_allocated
 from protocols.lifecycle.pods.types import SECOND
 from protocols.lifecycle.status.events import PodEvent
 from protocols.messages.pleg import PodStatus
@@ -66,6 +66,8 @@ class Resizing:
         given = with_allocated(change.container, change.size).raw
         resources = linux_resources(container_resources(spec.raw.get("spec") or {}, given))
         try:
+            if fault := await self._excess(change, resources.memory_limit_in_bytes):
+                return fault
             await self._deps.runtime.resize(run.id, resources)
         except BusError as error:
             self._sizes.uncertain.add(run.id)
@@ -73,6 +75,17 @@ class Resizing:
         self._sizes.uncertain.discard(run.id)
         self._sizes.actuated[run.id] = change.size
         return ""
+
+    async def _excess(self, change: resize.SizeChange, limit: int) -> str:
+        """Return upstream's error for a limit below what the container uses: the kernel would end it."""
+        before = milli(self._sizes.actuated[change.run.id]["limits"].get("memory")) // 1000
+        if not limit or (limit >= before > 0 and change.run.id not in self._sizes.uncertain):
+            return ""
+        used = await self._deps.runtime.memory_used(change.run.id)
+        if used <= limit:
+            return ""
+        what = f'container "{change.run.name}" memory limit ({limit})'
+        return f"cannot decrease memory limits: attempting to set {what} below current usage ({used})"
 
     def _record(self, events: list[PodEvent]) -> None:
         for event in events:
