@@ -2,8 +2,10 @@
 
 from functools import lru_cache
 
-from protocols.kube.names import qualified_faults
+from protocols.kube.names import LABEL_LIMIT, SUBDOMAIN_LIMIT, qualified_faults
 
+LONGEST = SUBDOMAIN_LIMIT + 1 + LABEL_LIMIT
+"""Characters of the longest name, PREFIX/NAME."""
 REQUESTS = "requests."
 """Prefix of a resource in a quota, and so of no extended resource."""
 
@@ -16,7 +18,11 @@ def is_native(name: str) -> bool:
     return "/" not in name or "kubernetes.io/" in name
 
 
-@lru_cache(maxsize=1024)
 def is_extended(name: str) -> bool:
     """Return True for DOMAIN/NAME of somebody else that is also a valid name in a quota, as `requests.DOMAIN/NAME`."""
+    return len(name) <= LONGEST and _is_extended(name)
+
+
+@lru_cache(maxsize=1024)
+def _is_extended(name: str) -> bool:
     return not is_native(name) and not name.startswith(REQUESTS) and not qualified_faults(REQUESTS + name)

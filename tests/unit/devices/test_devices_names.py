@@ -4,7 +4,7 @@ import pytest
 
 from actors.devices.model.errors import RegistrationRejected
 from actors.devices.plugins.connections import check_registration
-from protocols.kube.resource_names import is_extended
+from protocols.kube.resource_names import _is_extended, is_extended
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,12 @@ def test_extended_resources(name: str) -> None:
 )  # fmt: skip
 def test_others(name: str) -> None:
     assert not is_extended(name)
+
+
+def test_names_that_are_too_long_are_not_retained() -> None:
+    before = _is_extended.cache_info().currsize
+    assert not is_extended(f"a/{'x' * 1000}")
+    assert _is_extended.cache_info().currsize == before
 
 
 @pytest.mark.parametrize("endpoint", ["", ".", "..", "a/b", "../x", "/abs", "kubelet.sock", "a\0b"])
