@@ -40,6 +40,15 @@ def unix_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
     return grpc.aio.insecure_channel(f"unix:{path}", options=(*more, *CLIENT_OPTIONS))
 
 
+MAX_PLUGIN_MESSAGE = 4 << 20
+"""Bytes of a message of a plugin or driver. Kubelet's clients take no more: it is gRPC's default."""
+
+
+def plugin_channel(path: Path | str, *more: tuple[str, Any]) -> grpc.aio.Channel:
+    """Return a channel to a plugin or driver. Parsing a message is one native call, which nothing interrupts."""
+    return unix_channel(path, ("grpc.max_receive_message_length", MAX_PLUGIN_MESSAGE), *more)
+
+
 def rpc_error(code: str, text: str) -> grpc.aio.AioRpcError:
     """Return an error as gRPC's own channel raises it; `code` is a name of grpc.StatusCode."""
     return grpc.aio.AioRpcError(grpc.StatusCode[code], grpc.aio.Metadata(), grpc.aio.Metadata(), text)

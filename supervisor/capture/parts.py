@@ -1,6 +1,7 @@
 """Parts of the scripts of device plugins and of DRA drivers: times, faults, records to begin with, and their YAML."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -80,7 +81,7 @@ def since(records: Sequence[CallRecord], time_ns: int, registers: Callable[[Call
 
 def error_of(record: CallRecord, start: str = "") -> Fault:
     """Return the error of a call, or of a stream's end whose text has a `start` of the node's own."""
-    text = record.error.removeprefix(start).removeprefix(f"rpc error: code = {record.status} desc = ")
+    text = re.sub(r"^rpc error: code = \w+ desc = ", "", record.error.removeprefix(start))
     return {"error": text or record.status, "code": record.status}
 
 

@@ -13,13 +13,11 @@ import grpc.aio
 from google.protobuf.message import DecodeError, Message
 
 from protocols.process.tasks import Tasks, awaited
-from protocols.wire.methods import Method, unix_channel
+from protocols.wire.methods import Method, plugin_channel
 from supervisor.conform.exchange import Exchange, ExchangeRecorder, Sent
 from supervisor.conform.verdict import CallFailed, NotApplicable
 from supervisor.conform.waiting import ChangeSignal
 
-MAX_MESSAGE = 4 << 20
-"""Bytes: gRPC's default limit of a received message, which kubelet's clients leave as it is."""
 MAX_TIMES = 64
 SENT_S = (0.02, 0.2)
 """From a call until what breaks it off, early and late: the request is sent by then, the answer may be."""
@@ -38,7 +36,7 @@ class ServicePeer:
 
     def __init__(self, name: str, socket: Path, recorder: ExchangeRecorder, timeout: float) -> None:
         self.name, self.socket, self.recorder, self.timeout = name, socket, recorder, timeout
-        self.channel = unix_channel(socket, ("grpc.max_receive_message_length", MAX_MESSAGE))
+        self.channel = plugin_channel(socket)
         self._closed = False
         self.last: Exchange | None = None
         """The newest call."""

@@ -156,7 +156,7 @@ async def test_call_that_hangs_is_shown_as_pending_and_then_with_its_consequence
         with pytest.raises(FailedPrecondition):
             await admission
     assert (record.status, record.error) == ("INTERNAL", "no room")
-    assert record.outcome == "rpc error: code = INTERNAL desc = no room: pod rejected"
+    assert record.outcome == "rpc error: code = Internal desc = no room: pod rejected"
 
 
 async def test_record_survives_reconnecting_plugins_but_not_the_process(node: DeviceNode) -> None:

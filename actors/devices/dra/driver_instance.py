@@ -18,12 +18,12 @@ from actors.devices.calls.outcomes import claims_outcome
 from actors.devices.dra.errors import DriverFailed, HealthUnimplemented
 from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
-from actors.devices.model.errors import RegistrationRejected, describe
+from actors.devices.model.errors import RegistrationRejected, describe, go_code
 from protocols.errors import NodeplaneError
 from protocols.lifecycle.devices.types import ClaimInfo, PreparedDevice
 from protocols.process.tasks import awaited, cancel, restarted
 from protocols.trace import span
-from protocols.wire.methods import Method, unix_channel
+from protocols.wire.methods import Method, plugin_channel
 from protocols.wire.plugins import (
     DRA_V1,
     DRA_V1BETA1,
@@ -171,7 +171,7 @@ class DriverInstance:
         self.serves_health = bool(options.health) and options.health_advertised
         self._changed = asyncio.Event()
         self._peer = CallPeer(options.driver, options.endpoint)
-        self._channel = unix_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
+        self._channel = plugin_channel(options.endpoint, NEVER_IDLE, *RECONNECT)
         following = restarted(self._watch, "driver connection", options.driver)
         self._task = awaited(following, "driver connection")
 
@@ -229,7 +229,7 @@ class DriverInstance:
         for claim in claims:
             request.claims.add(namespace=claim.namespace, uid=claim.uid, name=claim.name)
         call.asked(request)
-        begin, code = time.perf_counter(), "OK"
+        begin, code = time.perf_counter(), grpc.StatusCode.OK
         try:
             names = ", ".join(claim.name for claim in claims[:8])
             with span("", method.name, driver=self.options.driver, claims=names) as step:
@@ -237,11 +237,11 @@ class DriverInstance:
                     reply = await method.unary(self._channel)(request, timeout=timeout)
                 except grpc.aio.AioRpcError as error:
                     call.failed(error)
-                    code = error.code().name
+                    code = error.code()
                     step.attributes["error"] = describe(error)
                     return failed_outcome(f"{method.name}: {describe(error)}")
         finally:
-            self.options.metrics.call(self.options.driver, method.path, _camel(code), time.perf_counter() - begin)
+            self.options.metrics.call(self.options.driver, method.path, go_code(code), time.perf_counter() - begin)
         call.answered(reply)
         return read_reply(method.name, claims, reply)
 
@@ -273,8 +273,3 @@ def failed_outcome(text: str) -> ClaimsOutcome:
     outcome = ClaimsOutcome()
     outcome.error = DriverFailed(text)
     return outcome
-
-
-def _camel(code: str) -> str:
-    """Return a code as Go's libraries spell it: OK, DeadlineExceeded."""
-    return code if code == "OK" else "".join(word.capitalize() for word in code.split("_"))

@@ -115,4 +115,11 @@ def describe(error: grpc.RpcError) -> str:
     if not isinstance(error, grpc.aio.AioRpcError):
         return str(error)
     details = " ".join((error.details() or "").split())
-    return f"rpc error: code = {error.code().name} desc = {details}"
+    return f"rpc error: code = {go_code(error.code())} desc = {details}"
+
+
+def go_code(code: grpc.StatusCode) -> str:
+    """Return a code as Go's gRPC spells it: OK, DeadlineExceeded, and Canceled with one l."""
+    if code in (grpc.StatusCode.OK, grpc.StatusCode.CANCELLED):
+        return "OK" if code is grpc.StatusCode.OK else "Canceled"
+    return "".join(word.capitalize() for word in code.name.split("_"))

@@ -28,7 +28,7 @@ from protocols.process.sockets import is_socket
 from protocols.process.tasks import Tasks, one_line, report
 from protocols.trace import call_begins, span
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.methods import Method, unix_channel
+from protocols.wire.methods import Method, plugin_channel
 from protocols.wire.plugins import ALLOCATE, GET_OPTIONS, GET_PREFERRED, LIST_AND_WATCH, PRE_START
 
 WORDS = frozenset({HEALTHY, UNHEALTHY})
@@ -40,8 +40,6 @@ MAX_DEVICES = 20_000
 MAX_ID_LENGTH = 1024
 """Characters. The API allows 63, which kubelet does not enforce."""
 MAX_NODES = 1024
-MAX_LIST_BYTES = 4 << 20
-"""Bytes of one list: kubelet's client takes no more. Parsing is one native call that nobody can interrupt."""
 MAX_LISTED_NODES = 200_000
 """NUMA nodes of all devices of a list, ten for each of the most devices."""
 BURST, MESSAGES_S = 50, 1000.0
@@ -110,8 +108,6 @@ class DeviceListStream:
 
 def devices_of(raw: bytes) -> list[PluginDevice]:
     """Parse a list. The last of several devices with one id wins. Raises PluginFailed if a limit is exceeded."""
-    if len(raw) > MAX_LIST_BYTES:
-        raise PluginFailed(f"it sent a list of {len(raw)} bytes, the limit is {MAX_LIST_BYTES}")
     try:
         message = pb.ListAndWatchResponse.FromString(raw)
     except DecodeError:
@@ -160,7 +156,7 @@ class Plugin:
     def __init__(self, endpoint: PluginEndpoint) -> None:
         self.endpoint = endpoint
         self.options = PluginOptions()
-        self._channel = unix_channel(endpoint.socket)
+        self._channel = plugin_channel(endpoint.socket)
 
     async def connect(self) -> None:
         """Wait for the socket and get the options. Raises PluginUnreachable within the dial deadline."""

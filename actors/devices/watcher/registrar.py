@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -16,7 +17,7 @@ from protocols.errors import NodeplaneError
 from protocols.process.layout import SOCKET_PATH_LIMIT
 from protocols.process.sockets import answers
 from protocols.wire import pluginregistration_v1_pb2 as pb
-from protocols.wire.methods import unix_channel
+from protocols.wire.methods import plugin_channel
 from protocols.wire.plugins import GET_INFO, NOTIFY
 
 
@@ -47,7 +48,7 @@ class PluginHandler(Protocol):
 FIRST_DIAL_S, DIAL_S, INFO_S, NOTIFY_S = 1.0, 10.0, 1.0, 5.0
 """A socket is dialed briefly at first: hundreds that never answer keep a new plugin waiting for seconds only."""
 LISTEN_TRIES, LISTEN_PAUSE_S = 4, 0.05
-MAX_NAME_LENGTH = 1024
+MAX_NAME_LENGTH, MAX_VERSIONS = 1024, 1024
 NOT_REGISTERED = "not registered; it is tried again"
 
 
@@ -65,7 +66,7 @@ class Registrar:
         async with AsyncExitStack() as stack:
             with self._calls.call(peer, GET_INFO, deadline=INFO_S, purpose=Purpose(if_failed=NOT_REGISTERED)) as call:
                 await wait_listening(socket)
-                channel = await stack.enter_async_context(unix_channel(socket))
+                channel = await stack.enter_async_context(plugin_channel(socket))
                 await dial(socket, channel, DIAL_S if retried else FIRST_DIAL_S)
                 info = await get_info(call, channel, socket)
                 error = await self._pass_to_handler(info)
@@ -148,7 +149,8 @@ async def get_info(call: RecordedCall, channel: grpc.aio.Channel, socket: Path) 
             f"err: {describe(error)}"
         ) from None
     call.answered(info)
-    return PluginInfo(info.type, info.name, info.endpoint or str(socket), tuple(info.supported_versions), socket)
+    versions = tuple(islice(info.supported_versions, MAX_VERSIONS))
+    return PluginInfo(info.type, info.name, info.endpoint or str(socket), versions, socket)
 
 
 async def wait_listening(socket: Path) -> None:

@@ -70,7 +70,7 @@ def test_lists_are_played_as_their_differences() -> None:
 
 def test_ends_are_clean_a_crash_or_an_error() -> None:
     records = [*registered(), ended(1, "OK"), *registered(2), ended(3, "UNAVAILABLE"), *registered(4)]
-    records += [ended(5, "DATA_LOSS", "ListAndWatch ended: rpc error: code = DATA_LOSS desc = lost")]
+    records += [ended(5, "DATA_LOSS", "ListAndWatch ended: rpc error: code = DataLoss desc = lost")]
     steps = script_of(*records)["steps"]
     assert [step.get("end") or step.get("crash") or step.get("register") for step in steps[:4]] == [True] * 4
     assert steps[4] == {"at": "5s", "end": {"error": "lost", "code": "DATA_LOSS"}}

@@ -103,7 +103,7 @@ def test_claims_that_always_fail_alike_fail_by_their_name_in_each_call() -> None
 
 def test_a_fault_of_every_call_lasts_and_well_calls_are_none() -> None:
     assert calls_in(prepared(1, "no", names="a"), prepared(2, "no", names="b")) == {"claims": {"*": {"error": "no"}}}
-    error = {"status": "INTERNAL", "error": "rpc error: code = INTERNAL desc = broken"}
+    error = {"status": "INTERNAL", "error": "rpc error: code = Internal desc = broken"}
     assert calls_in(prepared(1, **error), prepared(2, **error)) == {"error": "broken", "code": "INTERNAL"}
     assert calls_in(prepared(1, ""), prepared(2, "")) is None
     assert calls_in(prepared(1, "", seconds=0.2), prepared(2, "")) == [{"delay": "0.2s"}]

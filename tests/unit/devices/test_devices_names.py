@@ -2,9 +2,11 @@
 
 import pytest
 
-from actors.devices.model.errors import RegistrationRejected
+from actors.devices.model.errors import RegistrationRejected, describe
 from actors.devices.plugins.connections import check_registration
 from protocols.kube.resource_names import _is_extended, is_extended
+from protocols.wire.methods import rpc_error
+from protocols.wire.plugin_names import registry_fault
 
 
 @pytest.mark.parametrize(
@@ -35,7 +37,23 @@ def test_endpoints_stay_in_the_directory(endpoint: str) -> None:
         check_registration("v1beta1", "example.com/gpu", endpoint)
 
 
+def test_a_fault_shows_the_beginning_of_a_long_text() -> None:
+    long = "!" * 100_000
+    for registration in ((long, "a/x", "x"), ("v1beta1", long, "x"), ("v1beta1", "a/x", f"/{long}")):
+        with pytest.raises(RegistrationRejected) as rejected:
+            check_registration(*registration)
+        assert len(str(rejected.value)) < 1000
+    assert len(registry_fault("a/x", [long] * 1000)) < 10_000
+
+
 def test_version_is_checked_first() -> None:
     with pytest.raises(RegistrationRejected, match='version "v1" is not supported'):
         check_registration("v1", "cpu", "")
     check_registration("v1beta1", "example.com/gpu", "gpu.sock")
+
+
+@pytest.mark.parametrize(
+    ("code", "spelled"), [("DEADLINE_EXCEEDED", "DeadlineExceeded"), ("CANCELLED", "Canceled"), ("OK", "OK")]
+)
+def test_codes_of_grpc_are_spelled_as_in_go(code: str, spelled: str) -> None:
+    assert describe(rpc_error(code, "two\nlines")) == f"rpc error: code = {spelled} desc = two lines"
