@@ -148,6 +148,9 @@ async def test_a_kubelet_takes_the_node_over_and_gives_it_back() -> None:
         grant = (await node.admit_pod(pod("theirs", running=True))).grants["main"]
         assert (grant.envs, grant.held) == ({"STUB": "1"}, {RESOURCE: ("c",)})
         await until("a name", lambda: node.held() == {"ours": ["a"], "theirs": ["c"]})
+        await node.admit("broken", main={RESOURCE: 1})
+        await until("as new", lambda: node.held() == {"ours": ["a"], "theirs": ["c"], "broken": ["b"]})
+        assert "has 1 allocations with a malformed response" in node.log("devices")
         assert "taken from kubelet's checkpoint" in node.log("devices")
 
 
@@ -156,6 +159,7 @@ def takeover(path: Path, response: bytes) -> None:
     data = kubelet.decode(path.read_bytes())
     entries = [entry for entry in data.entries or () if entry.pod == "ours"]
     entries.append(kubelet.CheckpointEntry("theirs", "main", RESOURCE, {-1: ["c"]}, response))
+    entries.append(kubelet.CheckpointEntry("broken", "main", RESOURCE, {-1: ["b"]}, b"\xff"))
     path.write_bytes(kubelet.encode(kubelet.Data(tuple(entries), data.registered)))
 
 

@@ -6,12 +6,14 @@ Its checksum is computed over Go's %#v text of the data, so null, empty and abse
 from collections.abc import Iterable, Mapping
 
 import msgspec
+from google.protobuf.message import DecodeError
 
 from actors.devices.model.errors import CheckpointCorrupt
 from actors.devices.model.go_checksum import OFFSET, Constant, fold
 from protocols.lifecycle.devices.types import DeviceKey, PodRecord
 from protocols.messages.devices import AllocatedDevice, ContainerAllocation, PodAllocation
 from protocols.process.files import UNREADABLE
+from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 NAME = "kubelet_internal_checkpoint"
 
@@ -129,12 +131,21 @@ def _by_resource(devices: Iterable[AllocatedDevice]) -> dict[str, dict[int, list
     return {resource: {**nodes} for resource, nodes in by_resource.items()}
 
 
-def records_of(data: Data) -> dict[str, PodRecord]:
+def records_of(entries: Iterable[CheckpointEntry]) -> dict[str, PodRecord]:
     """Return records by uid, without pod names: the checkpoint has none."""
     pods: dict[str, list[CheckpointEntry]] = {}
-    for entry in data.entries or ():
+    for entry in entries:
         pods.setdefault(entry.pod, []).append(entry)
     return {uid: _record(uid, entries) for uid, entries in pods.items()}
+
+
+def is_readable(entry: CheckpointEntry) -> bool:
+    """Return False for a malformed response: as in kubelet, its container has no devices of the resource then."""
+    try:
+        pb.ContainerAllocateResponse.FromString(entry.response or b"")
+    except DecodeError:
+        return False
+    return True
 
 
 def _record(uid: str, entries: list[CheckpointEntry]) -> PodRecord:

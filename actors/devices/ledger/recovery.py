@@ -11,7 +11,7 @@ import msgspec
 
 from actors.devices.ledger import kubelet_checkpoint as kubelet
 from actors.devices.ledger import state
-from actors.devices.ledger.kubelet_checkpoint import records_of
+from actors.devices.ledger.kubelet_checkpoint import is_readable, records_of
 from actors.devices.ledger.state import LedgerState
 from actors.devices.model.errors import CheckpointCorrupt
 from protocols.lifecycle.devices.ledger import held_by
@@ -53,8 +53,8 @@ def recover(ours: bytes | None, theirs: bytes | None) -> RecoveredState:
         return RecoveredState(
             mine, known, ("kubelet's checkpoint is replaced: ours is of a time that wrote none",), damaged=damaged
         )
-    ledger, conflicts = merged(data, mine or LedgerState())
-    warnings = (_taken_over(ledger, mine), *(f"kubelet's checkpoint gives {key.text} to two pods" for key in conflicts))
+    ledger, faults = merged(data, mine or LedgerState())
+    warnings = (_taken_over(ledger, mine), *(f"kubelet's checkpoint {fault}" for fault in faults))
     return RecoveredState(ledger, registered, warnings, foreign=mine is not None, damaged=damaged)
 
 
@@ -74,13 +74,14 @@ def _read_theirs(raw: bytes | None, damaged: dict[str, str]) -> kubelet.Data | N
         return None
 
 
-def merged(data: kubelet.Data, mine: LedgerState) -> tuple[LedgerState, list[DeviceKey]]:
+def merged(data: kubelet.Data, mine: LedgerState) -> tuple[LedgerState, list[str]]:
     """Combine kubelet's allocations with our names and idle pods, as a new lineage.
 
-    Also return the devices that kubelet gives to two pods; the first pod keeps them.
+    Also return its faults: malformed entries, and devices that it gives to two pods; the first pod keeps them.
     """
     named = {record.allocation.uid: record for record in mine.pods}
-    records, conflicts = one_owner_each(records_of(data).values())
+    readable = list(filter(is_readable, data.entries or ()))
+    records, conflicts = one_owner_each(records_of(readable).values())
     pods = [_named(record, named.get(record.allocation.uid)) for record in records]
     idle = [record for record in mine.pods if not held_by(record.allocation)]
     taken = {record.allocation.uid for record in pods}
@@ -91,7 +92,10 @@ def merged(data: kubelet.Data, mine: LedgerState) -> tuple[LedgerState, list[Dev
         recent=(),
         resources=tuple(sorted({*mine.resources, *(data.registered or {})})),
     )
-    return ledger, conflicts
+    faults = [f"gives {key.text} to two pods" for key in conflicts]
+    if malformed := len(data.entries or ()) - len(readable):
+        faults.append(f"has {malformed} allocations with a malformed response, which are ignored")
+    return ledger, faults
 
 
 def one_owner_each(records: Iterable[PodRecord]) -> tuple[list[PodRecord], list[DeviceKey]]:

@@ -29,12 +29,13 @@ from protocols.messages.devices import (
 )
 
 R = "example.com/gpu"
+RESPONSE = b"\x0a\x02\x0a\x00"
 
 
 def record(uid: str, *ids: str) -> PodRecord:
     devices = tuple(AllocatedDevice(R, id) for id in ids)
     allocation = PodAllocation(uid, "default", uid, (ContainerAllocation("main", devices=devices),))
-    return PodRecord(allocation, {"main": {R: b"\x0a\xff\x00"}})
+    return PodRecord(allocation, {"main": {R: RESPONSE}})
 
 
 STATE = LedgerState(mark=7, pods=(record("p1", "a"),), overrides=(Override(R, "a", "Unhealthy"),), resources=(R,))
@@ -122,19 +123,23 @@ def test_what_a_kubelet_wrote_meanwhile_is_believed(tmp_path: Path) -> None:
     idle = PodRecord(PodAllocation("idle", "default", "idle", (ContainerAllocation("main"),)))
     file.save(Snapshot(LedgerState(mark=7, pods=(record("p1", "a"), record("p2", "b"), idle)), {R: ["a", "b"]}))
     entries = (
-        kubelet.CheckpointEntry("p1", "main", R, {0: ["c"]}, b"x"),
+        kubelet.CheckpointEntry("p1", "main", R, {0: ["c"]}, RESPONSE),
         kubelet.CheckpointEntry("p3", "main", R, {-1: ["a", "c"]}, None),
+        kubelet.CheckpointEntry("p4", "main", R, {-1: ["d"]}, RESPONSE[:-1]),
     )
     file.kubelets.write_bytes(kubelet.encode(kubelet.Data(entries, {R: [], "a.b/c": ["1"]})))
     found = file.load()
     p1, p3, left = found.state.pods
     assert (p1.allocation.name, p1.allocation.containers[0].devices) == ("p1", (AllocatedDevice(R, "c", (0,)),))
-    assert p1.responses == {"main": {R: b"x"}}
+    assert p1.responses == {"main": {R: RESPONSE}}
     assert (p3.has_pod_name, p3.allocation.containers[0].devices) == (False, (AllocatedDevice(R, "a"),))
     assert left == idle
     assert found.registered == ("a.b/c", R)
     assert found.state.mark > 1 << 40
-    assert found.warnings[1] == f"kubelet's checkpoint gives {R} c to two pods"
+    assert found.warnings[1:] == (
+        f"kubelet's checkpoint gives {R} c to two pods",
+        "kubelet's checkpoint has 1 allocations with a malformed response, which are ignored",
+    )
 
 
 def test_a_crash_between_the_two_files_loses_and_invents_nothing(tmp_path: Path) -> None:

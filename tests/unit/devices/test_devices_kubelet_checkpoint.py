@@ -103,7 +103,7 @@ def test_records_become_entries_and_entries_records() -> None:
     devices = (AllocatedDevice(R, "a", (0, 1)), AllocatedDevice(R, "b"), AllocatedDevice(R, "c", (1,)))
     [entry] = entries_of(record("p1", *devices))
     assert entry == CheckpointEntry("p1", "main", R, {0: ["a"], 1: ["a", "c"], -1: ["b"]}, b"\x0a\xff")
-    found = records_of(Data((entry,), {}))["p1"]
+    found = records_of([entry])["p1"]
     assert found.allocation.containers == (ContainerAllocation("main", devices=devices),)
     assert found.responses == {"main": {R: b"\x0a\xff"}}
 

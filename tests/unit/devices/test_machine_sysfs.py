@@ -85,7 +85,7 @@ def test_checksums_are_a_kubelets() -> None:
     held = {"uid": {"c": frozenset({4, 5})}}
     raw = cpu_file.encode("static", frozenset(range(4)), held)
     assert raw.endswith(b'"entries":{"uid":{"c":"4-5"}},"checksum":3090832739}')
-    assert cpu_file.decode(raw) == ("static", held)
+    assert cpu_file.decode(raw) == cpu_file.decode(raw.replace(b"3090832739", b"0")) == ("static", held)
     assert b"1902567528" in cpu_file.encode("static", parse_list("1,3-15,17,19-31"), {})
     assert b"4236770233" in memory_file.encode("None", {}, {})
     node = NodeMemory({"memory": MemoryTable(2048, 512, 1536, 512, 1024)}, 0, ())

@@ -105,7 +105,7 @@ TABLE: dict[str, Entry] = {
     "actors/devices/cpu/state_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
     "actors/devices/dra/claim_checkpoint.py": Entry(2, "kubelet before us", "64 MiB, declared fields, checksum"),
     "actors/devices/dra/health_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields"),
-    "actors/devices/ledger/kubelet_checkpoint.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
+    "actors/devices/ledger/kubelet_checkpoint.py": Entry(2, "kubelet before us", "64 MiB, declared fields, checksum"),
     "actors/devices/ledger/state.py": Entry(1, ROOT_FILE, "64 MiB, declared fields, sealed"),
     "actors/devices/memory/state_file.py": Entry(1, "kubelet before us", "64 MiB, declared fields, checksum"),
     "actors/fleet/profiles/record.py": Entry(1, "an API server", "what its client has read; declared fields"),
