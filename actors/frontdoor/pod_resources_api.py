@@ -20,6 +20,7 @@ from actors.frontdoor.feeds.encoding import (
     field,
     pod_without_resources,
     sequence,
+    v1alpha1_field,
     v1alpha1_pod_without_resources,
 )
 from actors.frontdoor.feeds.pod_feed import PodFeed
@@ -115,12 +116,11 @@ class UnaryMethods:
 
     def _list_v1alpha1(self, request: v1alpha1.ListPodResourcesRequest) -> tuple[bytes, str]:
         without = [
-            v1alpha1_pod_without_resources(pod.namespace, pod.name, pod.containers)
+            v1alpha1_field(v1alpha1_pod_without_resources(pod.namespace, pod.name, pod.containers))
             for pod in self.pods_without_resources()
         ]
-        listed = sorted(self.pods.v1alpha1_list() + without, key=lambda pod: (pod.namespace, pod.name))
-        response = v1alpha1.ListPodResourcesResponse(pod_resources=listed)
-        return response.SerializeToString(), self.pods.journal.revision()
+        listed = sorted(self.pods.v1alpha1_fields() + without, key=lambda pod: (pod.namespace, pod.name))
+        return b"".join(pod.encoded for pod in listed), self.pods.journal.revision()
 
 
 class WatchRequest(msgspec.Struct, frozen=True):

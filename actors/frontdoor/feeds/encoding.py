@@ -7,6 +7,7 @@ that is encoded already is wrapped with `field` and never encoded again.
 from collections.abc import Iterable
 from enum import IntEnum
 from operator import attrgetter
+from typing import NamedTuple
 
 from protocols.messages.devices import (
     AllocatedDevice,
@@ -193,6 +194,18 @@ def v1alpha1_pod_without_resources(namespace: str, name: str, containers: Iterab
     """Return a pod that holds nothing as a message of v1alpha1, which is not encoded beforehand."""
     listed = [v1alpha1.ContainerResources(name=container) for container in containers]
     return v1alpha1.PodResources(name=name, namespace=namespace, containers=listed)
+
+
+class V1alpha1Field(NamedTuple):
+    """A pod in the response of v1alpha1's List, with what the response is sorted by."""
+
+    namespace: str
+    name: str
+    encoded: bytes
+
+
+def v1alpha1_field(pod: v1alpha1.PodResources) -> V1alpha1Field:
+    return V1alpha1Field(pod.namespace, pod.name, field(LIST_POD_FIELD, pod.SerializeToString(deterministic=True)))
 
 
 def _v1alpha1_devices(items: Iterable[AllocatedDevice]) -> list[v1alpha1.ContainerDevices]:

@@ -13,15 +13,16 @@ from actors.frontdoor.feeds.encoding import (
     GET_POD_FIELD,
     LIST_POD_FIELD,
     Action,
+    V1alpha1Field,
     field,
     has_holding_inits,
     pod_bytes,
     pod_event,
+    v1alpha1_field,
     v1alpha1_pod,
 )
 from protocols.bus import Event, Op
 from protocols.messages.devices import MARK_SHIFT, LedgerHistory, PodAllocation
-from protocols.wire import podresources_v1alpha1_pb2 as v1alpha1
 
 NEW_LEDGER_DISTANCE = 1 << MARK_SHIFT
 """Positions between two snapshots that no ledger can have advanced: the ledger is a new one."""
@@ -68,6 +69,8 @@ class PodFeed:
         """PodResources of each pod in the watch, by uid."""
         self._list: bytes | None = None
         """Cached List response; None after a change."""
+        self._v1alpha1: list[V1alpha1Field] | None = None
+        """Cached parts of v1alpha1's List; None after a change."""
         self._fingerprint: str | None = None
         """Cached fingerprint; None after a change."""
 
@@ -78,7 +81,7 @@ class PodFeed:
             self._initialized = True
             self.pods = fresh
             self._encoded = {uid: self._pod_bytes(value) for uid, value in items}
-            self._list = self._fingerprint = None
+            self._list = self._v1alpha1 = self._fingerprint = None
             self.journal.begin(mark)
             return
         changes: list[Change] = [(uid, None) for uid in self.pods if uid not in fresh]
@@ -143,8 +146,11 @@ class PodFeed:
         pods = [item for item in self.pods.values() if item.name == name and item.namespace == namespace]
         return field(GET_POD_FIELD, self._listed_bytes(pods[-1])) if pods else None
 
-    def v1alpha1_list(self) -> list[v1alpha1.PodResources]:
-        return [v1alpha1_pod(item) for item in self.listed()]
+    def v1alpha1_fields(self) -> list[V1alpha1Field]:
+        """Return each pod's part of v1alpha1's List, the same object until something changes."""
+        if self._v1alpha1 is None:
+            self._v1alpha1 = [v1alpha1_field(v1alpha1_pod(item)) for item in self.listed()]
+        return self._v1alpha1
 
     def snapshot(self) -> Iterable[EncodedEvent]:
         """Return an ADDED event for every pod, without a position: only the whole snapshot has one."""
@@ -168,7 +174,7 @@ class PodFeed:
         if message is None:
             self.journal.advance(position)
             return
-        self._list = self._fingerprint = None
+        self._list = self._v1alpha1 = self._fingerprint = None
         event = EncodedEvent(position, message)
         self.journal.append(event)
         self.watchers.push(event)

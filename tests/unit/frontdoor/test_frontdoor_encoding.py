@@ -102,10 +102,12 @@ def test_list_response_is_encoded_once_per_change() -> None:
     feed.on_snapshot([("u2", PodAllocation("u2", "b", "x", (FULL,))), ("u1", PodAllocation("u1", "a", "z"))], 1)
     first = feed.list_response()
     assert feed.list_response() is first
+    assert feed.v1alpha1_fields() is feed.v1alpha1_fields()
     listed = v1.ListPodResourcesResponse.FromString(first)
     assert list(listed.pod_resources) == [pod(item) for item in feed.listed()]
     feed.on_event(Event(Op.DELETE, "u1", None, mark=2))
     assert [item.name for item in v1.ListPodResourcesResponse.FromString(feed.list_response()).pod_resources] == ["x"]
+    assert [item.name for item in feed.v1alpha1_fields()] == ["x"]
     got = v1.GetPodResourcesResponse.FromString(feed.get_response("b", "x") or b"")
     assert got.pod_resources == pod(PodAllocation("u2", "b", "x", (FULL,)))
     assert feed.get_response("a", "z") is None
