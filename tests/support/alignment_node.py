@@ -62,13 +62,14 @@ class Node:
             settings, read_hardware(path if (path / "sys").exists() else write_machine(path, machine))
         )
         self.registry = CollectorRegistry()
+        self.metrics = MachineMetrics(self.registry)
         self.chooser = Chooser(
             ChooserOptions(
                 self.ledger,
                 self.inventory,
                 cast(PluginConnections, self.plugins),
                 self.placer,
-                MachineMetrics(self.registry),
+                self.metrics,
             )
         )
 

@@ -126,6 +126,9 @@ class Chooser:
         finally:
             cpus, memory = self._placer.requests(pod, container)
             self._options.metrics.pinning(cpus, memory, failed)
+            if cpus and self._placer.cpus is not None:
+                taken = self._placer.placed(pod.uid, container.name).cpus
+                self._options.metrics.aligned_cpus(self._placer.cpus, taken)
 
     # hints
 

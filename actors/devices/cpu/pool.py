@@ -27,6 +27,11 @@ class CpuPool:
     # what there is
 
     @property
+    def whole_cores(self) -> bool:
+        """True under full-pcpus-only: containers get whole cores, or are rejected."""
+        return self._options.full_cores
+
+    @property
     def exclusive(self) -> Cpus:
         return frozenset(cpu for held in self.held.values() for cpus in held.values() for cpu in cpus)
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from actors.devices.cpu.pool import CpuPool
+from actors.devices.cpu.topology import Cpus
 from actors.devices.model.errors import NoMemory, PlacementFailed
 from actors.devices.topology.policy import SINGLE
 from protocols.actor.metrics import PlainCounter
@@ -36,14 +37,22 @@ MEMORY_REQUESTS = CounterFamily(
 MEMORY_ERRORS = CounterFamily(
     "kubelet_memory_manager_pinning_errors_total", "Containers whose request for memory of NUMA nodes failed."
 )
-SHARED = GaugeFamily("kubelet_cpu_manager_shared_pool_size_millicores", "Thousandths of CPUs that containers share.")
+SHARED = GaugeFamily(
+    "kubelet_cpu_manager_shared_pool_size_millicores",
+    "Thousandths of CPUs that are neither allocated exclusively nor reserved.",
+)
 EXCLUSIVE = GaugeFamily("kubelet_cpu_manager_exclusive_cpu_allocation_count", "CPUs that are allocated exclusively.")
+EXCLUSIVE_OF_NODE = GaugeFamily(
+    "kubelet_cpu_manager_allocation_per_numa", "CPUs of a NUMA node that are allocated exclusively.", ("numa_node",)
+)
 LABELS = ("scope", "boundary")
 ALIGNED = CounterFamily(
     "kubelet_container_aligned_compute_resources_count",
-    "Containers or pods, by scope, placed on one NUMA node; counted under policy single-numa-node.",
+    "Containers or pods, by scope, within a boundary: one NUMA node (numa_node, under policy single-numa-node), whole "
+    "cores (physical_cpu, under full-pcpus-only), one last-level cache (uncore_cache).",
     LABELS,
 )
+CORES, CACHE = ("container", "physical_cpu"), ("container", "uncore_cache")
 UNALIGNED = CounterFamily(
     "kubelet_container_aligned_compute_resources_failure_count",
     "Containers or pods whose alignment was required and impossible.",
@@ -64,13 +73,24 @@ class MachineMetrics:
         self._unbound = Counter(*MEMORY_ERRORS, registry=registry)
         self._shared = Gauge(*SHARED, registry=registry)
         self._exclusive = Gauge(*EXCLUSIVE, registry=registry)
+        self._exclusive_of_node = Gauge(*EXCLUSIVE_OF_NODE, registry=registry)
         self._aligned = PlainCounter(*ALIGNED, registry)
         self._failures = PlainCounter(*UNALIGNED, registry)
 
     def cpus(self, pool: CpuPool | None) -> None:
         if pool is not None:
-            self._shared.set(1000 * len(pool.shared))
-            self._exclusive.set(len(pool.exclusive))
+            exclusive = pool.exclusive
+            self._shared.set(1000 * len(pool.free))
+            self._exclusive.set(len(exclusive))
+            for node in pool.topology.nodes:
+                self._exclusive_of_node.labels(node).set(len(exclusive & pool.topology.in_nodes((node,))))
+
+    def aligned_cpus(self, pool: CpuPool, taken: Cpus) -> None:
+        """Count an allocation of exclusive CPUs by its boundaries; none were `taken` if it failed."""
+        if pool.whole_cores:
+            (self._aligned if taken else self._failures).labels(*CORES).inc()
+        if len({place.cache for cpu, place in pool.topology.places.items() if cpu in taken}) == 1:
+            self._aligned.labels(*CACHE).inc()
 
     def pinning(self, cpus: bool, memory: bool, failed: PlacementFailed | AdmissionRejected | None) -> None:
         """Count a placement. Memory is requested only once CPUs are allocated."""

@@ -125,6 +125,17 @@ def test_smt_alignment(tmp_path: Path) -> None:
         node.choose("p", container(cpu=3))
     assert str(refused.value) == "SMT Alignment Error: requested 3 cpus not multiple cpus per core = 2"
     assert refused.value.details == {"reason": "SMTAlignmentError"}
+    node.choose("q", container(cpu=2))
+    node.metrics.cpus(node.cpu_pool)
+    page, aligned = generate_latest(node.registry).decode(), "kubelet_container_aligned_compute_resources"
+    for sample in (
+        f'{aligned}_count{{boundary="physical_cpu",scope="container"}} 1.0',
+        f'{aligned}_count{{boundary="uncore_cache",scope="container"}} 1.0',
+        f'{aligned}_failure_count{{boundary="physical_cpu",scope="container"}} 1.0',
+        "kubelet_cpu_manager_shared_pool_size_millicores 5000.0",  # 8 CPUs without the reserved one and two
+        'kubelet_cpu_manager_allocation_per_numa{numa_node="0"} 2.0',
+    ):
+        assert sample in page
 
 
 def test_memory_follows_the_hint(tmp_path: Path) -> None:
