@@ -103,7 +103,8 @@ def backstep_faults(text: str) -> list[str]:
 
 def unreserved_faults(text: str) -> list[str]:
     """Check a relative path whose name is not that of a volume's own files."""
-    return descending_faults(text) + (["must not start with '..'"] if text.startswith("..") else [])
+    begins = text.startswith("..") and not text.startswith("../")
+    return descending_faults(text) + (["must not start with '..'"] if begins else [])
 
 
 path_segment = texts(path_segment_faults)

@@ -1,14 +1,16 @@
 """Sources of volumes: a table of their fields. Messages equal upstream's."""
 
+import re
 from collections.abc import Callable
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
 from protocols.kinds.check.metadata import template_metadata
 from protocols.kinds.check.table import Causes, Check, Struct, between, each, one_of, texts
 from protocols.kinds.check.values import (
     backstep_faults,
     descending_faults,
+    label,
     mode,
     unreserved_faults,
 )
@@ -27,7 +29,7 @@ _unreserved = texts(unreserved_faults)
 key_to_path = Struct("key path", path=_unreserved, mode=mode)
 _files: dict[str, Check] = {"items": each(key_to_path), "defaultMode": mode}
 _secret_ref = Struct("name")
-_partition = between(0, 255)
+_lun, _partition = between(0, 255), between(0, 255, "must be between 1 and 255, inclusive")
 
 
 def _size(path: str, value: Any, causes: Causes) -> None:
@@ -98,10 +100,10 @@ def _fibre_channel(path: str, value: Object, causes: Causes) -> None:
     elif targets and ids:
         text = "targetWWNs and wwids can not be specified simultaneously"
         causes.append(invalid(f"{path}.targetWWNs", targets, text))
-    elif targets and value.get("lun") is None:
+    if targets and value.get("lun") is None:
         causes.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
     elif targets:
-        _partition(f"{path}.lun", value["lun"], causes)
+        _lun(f"{path}.lun", value["lun"], causes)
 
 
 def _flocker(path: str, value: Object, causes: Causes) -> None:
@@ -114,12 +116,65 @@ def _flocker(path: str, value: Object, causes: Causes) -> None:
         causes.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
 
 
+INITIATORS = {
+    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[-.a-zA-Z0-9]+:[^,;*&$|\s]+", re.ASCII),
+    "eui": re.compile(r"eui.[a-zA-Z0-9]{16}"),
+    "naa": re.compile(r"naa.[a-zA-Z0-9]{32}"),
+}
+
+
+def _initiator(path: str, name: str, causes: Causes) -> None:
+    form = INITIATORS.get(name[:3])
+    if form is None:
+        causes.append(invalid(path, name, "must be valid format starting with iqn, eui, or naa"))
+    elif not form.fullmatch(name):
+        causes.append(invalid(path, name, "must be valid format"))
+
+
 def _iscsi(path: str, value: Object, causes: Causes) -> None:
-    iqn = value.get("iqn") or ""
-    if iqn and not iqn.startswith(("iqn", "eui", "naa")):
-        causes.append(invalid(f"{path}.iqn", iqn, "must be valid format starting with iqn, eui, or naa"))
+    if iqn := value.get("iqn"):
+        _initiator(f"{path}.iqn", iqn, causes)
     if (value.get("chapAuthDiscovery") or value.get("chapAuthSession")) and value.get("secretRef") is None:
         causes.append(required(f"{path}.secretRef"))
+    if (name := value.get("initiatorName")) is not None:
+        _initiator(f"{path}.initiatorname", name, causes)
+
+
+TENANT_MAX = 64
+PAIRS = "must be a host:port pair or multiple pairs separated by commas"
+_PAIR = re.compile(r"([^:[\]]*|\[[^[\]]*\]):[^:[\]]*")
+
+
+def _quobyte(path: str, value: Object, causes: Causes) -> None:
+    """Check the registry; several wrong pairs are reported once, since each report shows all pairs."""
+    registry: str = value.get("registry") or ""
+    if not registry:
+        causes.append(required(f"{path}.registry", PAIRS))
+    elif len((value.get("tenant") or "").encode()) > TENANT_MAX:
+        text = f"must be a UUID and may not exceed a length of {TENANT_MAX} characters"
+        causes.append(required(f"{path}.tenant", text))
+    elif not all(map(_PAIR.fullmatch, registry.split(","))):
+        causes.append(invalid(f"{path}.registry", registry, PAIRS))
+
+
+RESERVED = (".kubernetes.io", ".k8s.io")
+
+
+def _flex_options(path: str, options: Object, causes: Causes) -> None:
+    for key in options:
+        if f".{key.partition('/')[0]}".lower().endswith(RESERVED):
+            causes.append(invalid(f"{path}[{key}]", key, "kubernetes.io and k8s.io namespaces are reserved"))
+
+
+MANAGED = "/subscriptions/", "{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
+BLOB = "https://", "{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
+
+
+def _azure_disk(path: str, value: Object, causes: Causes) -> None:
+    """Check that the URI is one of the disk's kind, which has a default."""
+    begin, rest = MANAGED if value.get("kind") == "Managed" else BLOB
+    if not (uri := value.get("diskURI") or "").startswith(begin):
+        causes.append(unsupported(f"{path}.diskURI", uri, (begin + rest,)))
 
 
 def _claim_template(path: str, value: Object, causes: Causes) -> None:
@@ -142,6 +197,8 @@ def _token(path: str, value: Object, causes: Causes, owner: str) -> list[str]:
         causes.append(invalid(f"{path}.expirationSeconds", seconds, text))
     if not value.get("path"):
         causes.append(required(f"{owner}.path"))
+    else:
+        _unreserved(f"{owner}.path", value["path"], causes)
     return []
 
 
@@ -198,24 +255,29 @@ SOURCES: dict[str, Check] = {
     "awsElasticBlockStore": Struct("volumeID", partition=_partition),
     "secret": Struct("secretName", fields=_files),
     "nfs": Struct("server path", path=_absolute),
-    "iscsi": Struct("targetPortal iqn", also=_iscsi, lun=_partition, secretRef=_secret_ref),
+    "iscsi": Struct("targetPortal iqn", also=_iscsi, lun=_lun),
     "glusterfs": Struct("endpoints path"),
     "flocker": _flocker,
     "persistentVolumeClaim": Struct("claimName"),
     "rbd": Struct("monitors image"),
     "cinder": Struct("volumeID", secretRef=_secret_ref),
     "cephfs": Struct("monitors"),
-    "quobyte": Struct("registry volume"),
+    "quobyte": Struct("volume", also=_quobyte),
     "downwardAPI": _downward,
     "fc": _fibre_channel,
-    "flexVolume": Struct("driver"),
+    "flexVolume": Struct("driver", options=_flex_options),
     "configMap": Struct("name", fields=_files),
     "azureFile": Struct("secretName shareName"),
     "vsphereVolume": Struct("volumePath"),
     "photonPersistentDisk": Struct("pdID"),
     "portworxVolume": Struct("volumeID"),
-    "azureDisk": Struct("diskName diskURI"),
-    "storageos": Struct("volumeName"),
+    "azureDisk": Struct(
+        "diskName diskURI",
+        also=_azure_disk,
+        cachingMode=one_of("None", "ReadOnly", "ReadWrite", empty=True),
+        kind=one_of("Dedicated", "Managed", "Shared", empty=True),
+    ),
+    "storageos": Struct("volumeName", volumeName=label, volumeNamespace=label, secretRef=_secret_ref),
     "projected": projected,
     "scaleIO": Struct("gateway system volumeName"),
     "csi": _csi,
@@ -223,8 +285,8 @@ SOURCES: dict[str, Check] = {
     "image": Struct(pullPolicy=one_of("Always", "IfNotPresent", "Never")),
 }
 """Sources in the order in which upstream looks for them: of two, it reports the later one."""
-MISNAMED = {"downwardAPI": "downwarAPI"}
-"""Sources that upstream misspells when they are the second of a volume."""
+FIRST, SECOND = {"gcePersistentDisk": "persistentDisk"}, {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+"""Sources that upstream calls by other names when they are the first or the second of a volume."""
 
 
 def source_causes(path: str, volume: Object, given: list[str]) -> Causes:
@@ -233,9 +295,9 @@ def source_causes(path: str, volume: Object, given: list[str]) -> Causes:
     for number, kind in enumerate(sorted(given, key=ORDER.__getitem__)):
         if number:
             text = "may not specify more than 1 volume type"
-            causes.append(forbidden(f"{path}.{MISNAMED.get(kind, kind)}", text))
+            causes.append(forbidden(f"{path}.{SECOND.get(kind, kind)}", text))
         else:
-            SOURCES[kind](f"{path}.{kind}", volume[kind], causes)
+            SOURCES[kind](f"{path}.{FIRST.get(kind, kind)}", volume[kind], causes)
     return causes
 
 

@@ -12,6 +12,7 @@ def volume_causes(path: str, volumes: list[Object], pod_name: str) -> tuple[Caus
     causes: Causes = []
     valid: dict[str, Object] = {}
     seen = set()
+    created = {f"{pod_name}-{volume.get('name')}" for volume in volumes if pod_name and "ephemeral" in volume}
     for index, volume in enumerate(volumes):
         where, name = f"{path}[{index}]", volume.get("name") or ""
         faults = _volume(where, volume, name, pod_name)
@@ -23,7 +24,17 @@ def volume_causes(path: str, volumes: list[Object], pod_name: str) -> tuple[Caus
             causes += faults
         else:
             valid[name] = volume
+        if (claim := (volume.get("persistentVolumeClaim") or {}).get("claimName")) in created:
+            causes.append(invalid(f"{where}.persistentVolumeClaim.claimName", claim, NOT_CREATED))
     return causes, valid
+
+
+NOT_CREATED = "must not reference a PVC that gets created for an ephemeral volume"
+PORTAL_MAX = 64
+PORTAL_LONG = (
+    f"Total length of <volume name>:<iscsi.targetPortal> must be under {PORTAL_MAX} characters if "
+    "iscsi.initiatorName is specified."
+)
 
 
 def _volume(path: str, volume: Object, name: str, pod_name: str) -> Causes:
@@ -35,4 +46,7 @@ def _volume(path: str, volume: Object, name: str, pod_name: str) -> Causes:
     if "ephemeral" in given and pod_name and name:
         claim = f"{pod_name}-{name}"
         causes += [invalid(f"{path}.name", name, f'PVC name "{claim}": {fault}') for fault in subdomain_faults(claim)]
+    iscsi = volume.get("iscsi") or {}
+    if "initiatorName" in iscsi and len(f"{name}:{iscsi.get('targetPortal') or ''}".encode()) > PORTAL_MAX:
+        causes.append(invalid(f"{path}.name", name, PORTAL_LONG))
     return causes
