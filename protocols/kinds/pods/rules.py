@@ -2,13 +2,14 @@
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, unsupported
 from protocols.kinds.check.selectors import toleration
-from protocols.kinds.check.table import Causes, Ordered, Struct, between, each, one_of, texts
-from protocols.kinds.check.values import MAX_INT32, ip, label, labels, subdomain
+from protocols.kinds.check.table import Causes, Ordered, Struct, between, each, one_of, texts, together
+from protocols.kinds.check.values import MAX_INT32, ip, label, labels, longest, node_name, subdomain
 from protocols.kinds.pods.spec.containers import Owner, container_words, port_conflict_causes
 from protocols.kinds.pods.spec.handlers import handler_causes, init_handler_causes
 from protocols.kinds.pods.spec.resources import resource_causes
 from protocols.kinds.pods.spec.scheduling import affinity, gates, readiness_gates, spread
 from protocols.kinds.pods.spec.security import POD_SECURITY, host_sysctl_causes
+from protocols.kinds.pods.spec.systems import system_causes
 from protocols.kinds.pods.spec.volumes import volume_causes
 from protocols.kinds.pods.whole import whole_causes
 from protocols.kube.meta import Object
@@ -73,6 +74,10 @@ def _shared(path: str, spec: Object, causes: Causes) -> None:
     if spec.get("hostPID") and spec.get("shareProcessNamespace"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
         causes.append(invalid(f"{path}.securityContext.shareProcessNamespace", True, text))
+    if "hostnameOverride" in spec:
+        for field in filter(spec.get, ("setHostnameAsFQDN", "hostNetwork")):
+            causes.append(forbidden(f"{path}.hostnameOverride", f"may not be specified when {field} is true"))
+    causes += system_causes(path, spec)
     if spec.get("hostIPC") or spec.get("hostNetwork"):
         causes += host_sysctl_causes(f"{path}.securityContext.sysctls", spec)
 
@@ -88,6 +93,7 @@ SPEC = Struct(
     priorityClassName=subdomain,
     runtimeClassName=subdomain,
     hostname=label,
+    hostnameOverride=together(longest(64), node_name),
     subdomain=label,
     preemptionPolicy=_preemption,
     os=_os,
@@ -115,7 +121,8 @@ def pod_causes(pod: Object) -> list[Cause]:
     if given := spec.get("volumes"):
         faults, volumes = volume_causes("spec.volumes", given, pod["metadata"].get("name") or "")
         causes += faults
-    owner = Owner(volumes, spec.get("restartPolicy") or "", bool(spec.get("hostNetwork")))
+    users = spec.get("hostUsers") is not False
+    owner = Owner(volumes, spec.get("restartPolicy") or "", bool(spec.get("hostNetwork")), users)
     causes += _all_containers(spec, owner)
     if overhead := spec.get("overhead"):
         causes += resource_causes("spec.overhead", {"resources": {"limits": overhead}})

@@ -134,7 +134,7 @@ def _each(pod: Object) -> Iterator[Cause]:
     others = {c.get("name") for field in ("containers", "initContainers") for c in items(pod, "spec", field)}
     seen: set[Any] = set(others)
     _, volumes = volume_causes("spec.volumes", items(pod, "spec", "volumes"), "")
-    owner = Owner(volumes, "Never")
+    owner = Owner(volumes, "Never", host_users=at(pod, "spec", "hostUsers") is not False)
     for index, container in enumerate(items(pod, "spec", KEY)):
         path, name = f"{FIELD}[{index}]", container.get("name")
         yield from container_words(path, container, owner)

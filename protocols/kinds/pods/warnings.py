@@ -16,6 +16,7 @@ from protocols.kinds.check.warnings import (
 )
 from protocols.kinds.pods.annotations import APPARMOR, SECCOMP, SECCOMP_POD
 from protocols.kinds.pods.spec.scheduling import PREFERRED, REQUIRED
+from protocols.kinds.pods.spec.systems import every_container
 from protocols.kube.meta import Object, annotations_of
 from protocols.kube.names import label_faults
 from protocols.kube.objects import at, items, text
@@ -59,7 +60,7 @@ def pod_warnings(owner: Object, path: str = "") -> list[str]:
         _repeated(f"{where}.imagePullSecrets", spec, "imagePullSecrets", "name"),
         fraction_warnings(f"{where}.overhead", spec.get("overhead"), BYTES),
         _profiles(metadata, owner, is_template=bool(path)),
-        chain.from_iterable(_container(place, container) for place, container in _containers(where, spec)),
+        chain.from_iterable(_container(place, container) for place, container in every_container(where, spec)),
         _ports(where, spec),
         [f"{where}.terminationGracePeriodSeconds: {NEGATIVE}"] if _is_negative(spec) else [],
         _affinities(f"{where}.affinity", spec),
@@ -161,12 +162,6 @@ def _repeated(path: str, spec: Object, field: str, key: str) -> Iterator[str]:
     yield from empty
 
 
-def _containers(path: str, spec: Object) -> Iterator[tuple[str, Object]]:
-    for field in ("initContainers", "containers", "ephemeralContainers"):
-        for index, container in enumerate(items(spec, field)):
-            yield f"{path}.{field}[{index}]", container
-
-
 def _profiles(path: str, owner: Object, *, is_template: bool) -> Iterator[str]:
     """Yield warnings about profiles that only annotations name. Those of AppArmor become fields of a pod."""
     given, spec = annotations_of(owner), owner.get("spec") or {}
@@ -175,7 +170,7 @@ def _profiles(path: str, owner: Object, *, is_template: bool) -> Iterator[str]:
     if SECCOMP_POD in given and at(spec, "securityContext", "seccompProfile") is None:
         yield f"{path}[{SECCOMP_POD}]: {SECCOMP_TEXT}"
     has_profile = at(spec, "securityContext", "appArmorProfile") is not None
-    for _, container in _containers("", spec):
+    for _, container in every_container("", spec):
         name, security = container.get("name"), container.get("securityContext") or {}
         if (key := f"{SECCOMP}{name}") in given and security.get("seccompProfile") is None:
             yield f"{path}[{key}]: {SECCOMP_TEXT}"
@@ -201,7 +196,7 @@ def _container(path: str, container: Object) -> Iterator[str]:
 def _ports(path: str, spec: Object) -> Iterator[str]:
     """Yield warnings about ports that are there twice, or whose host ports may collide."""
     known: dict[tuple[int, str], list[tuple[str, str, int]]] = {}
-    for place, container in _containers(path, spec):
+    for place, container in every_container(path, spec):
         for index, port in enumerate(items(container, "ports")):
             where, number, protocol = f"{place}.ports[{index}]", port.get("containerPort") or 0, text(port, "protocol")
             host, ip = port.get("hostPort") or 0, text(port, "hostIP")

@@ -116,7 +116,7 @@ SPECS: list[tuple[Object, str]] = [
     ({"dnsConfig": {"nameservers": ["nope"]}}, "Invalid dnsConfig.nameservers[0]"),
     ({"hostAliases": [{"ip": "nope"}]}, "Invalid hostAliases[0].ip"),
     ({"securityContext": {"sysctls": [{"name": "a..b", "value": "1"}]}}, "Invalid securityContext.sysctls[0].name"),
-    ({"securityContext": {"sysctls": [{"name": "a.b"}, {"name": "a/b"}]}}, "Duplicate securityContext.sysctls[1].name"),
+    ({"securityContext": {"sysctls": [{"name": "a.b"}, {"name": "a.b"}]}}, "Duplicate securityContext.sysctls[1].name"),
     (
         {"hostNetwork": True, "securityContext": {"sysctls": [{"name": "net.ipv4.ip_forward", "value": "1"}]}},
         "Invalid securityContext.sysctls[0].name",
@@ -145,6 +145,50 @@ SPECS: list[tuple[Object, str]] = [
         "Forbidden initContainers[0].livenessProbe",
     ),
 ]
+
+
+UNMASKED, WINDOWS = {"securityContext": {"procMount": "Unmasked"}}, {"name": "windows"}
+
+
+def user(name: str) -> Object:
+    return {"securityContext": {"windowsOptions": {"runAsUserName": name}}}
+
+
+@pytest.mark.parametrize(
+    ("container", "spec", "found"),
+    [
+        ({}, {"securityContext": {"sysctls": [{"name": "a.b"}, {"name": "a/b"}]}}, []),
+        (UNMASKED, {}, ["Invalid containers[0].securityContext.procMount"]),
+        (UNMASKED, {"hostUsers": False}, []),
+        (
+            {},
+            {"hostUsers": False, "hostPID": True, "hostNetwork": True},
+            ["Forbidden hostNetwork", "Forbidden HostPID"],
+        ),
+        ({}, {"hostnameOverride": "a.b"}, []),
+        ({}, {"hostnameOverride": "A" * 65}, ["TooLong hostnameOverride", "Invalid hostnameOverride"]),
+        ({}, {"hostnameOverride": "a", "setHostnameAsFQDN": True}, ["Forbidden hostnameOverride"]),
+        (user("a"), {"os": WINDOWS}, []),
+        (user("a"), {"os": {"name": "linux"}}, ["Forbidden containers[0].securityContext.windowsOptions"]),
+        (
+            {"securityContext": {"privileged": False}},
+            {"os": WINDOWS},
+            ["Forbidden containers[0].securityContext.privileged"],
+        ),
+        ({}, {"os": WINDOWS, "securityContext": {"fsGroup": 1}}, ["Forbidden securityContext.fsGroup"]),
+        ({}, {"securityContext": {"windowsOptions": {"hostProcess": True}}}, ["Invalid hostNetwork"]),
+        ({}, {"hostNetwork": True, "securityContext": {"windowsOptions": {"hostProcess": True}}}, []),
+        *((user(name), {}, []) for name in ("NT AUTHORITY\\SYSTEM", "a.example\\u")),
+        *(
+            (user(name), {}, ["Invalid containers[0].securityContext.windowsOptions.runAsUserName"])
+            for name in ("", "a\n", "a\\b\\c", ".a_\\u", "a\\", "..", "a@b", "u" * 105)
+        ),
+    ],
+)
+def test_what_a_pod_shares_with_its_host_depends_on_users_and_system(
+    container: Object, spec: Object, found: list[str]
+) -> None:
+    assert faults(container, **spec) == found
 
 
 ISCSI, IQN = {"targetPortal": "10.0.0.1", "iqn": "iqn.2026-01.com.example:d", "lun": 0}, "iqn.2026-01.com.example:d"

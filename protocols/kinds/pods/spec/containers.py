@@ -28,6 +28,7 @@ class Owner(NamedTuple):
     volumes: Volumes
     restart_policy: str = ""
     host_network: bool = False
+    host_users: bool = True
 
 
 _port = Struct(name=port_name, hostPort=lambda path, value, causes: value and port_number(path, value, causes))
@@ -88,6 +89,9 @@ def container_words(path: str, container: Object, owner: Owner) -> Causes:
     """Validate the fields common to every kind of container."""
     causes: Causes = []
     COMMON(path, container, causes)
+    if owner.host_users and (container.get("securityContext") or {}).get("procMount") == "Unmasked":
+        text = "`hostUsers` must be false to use `Unmasked`"
+        causes.append(invalid(f"{path}.securityContext.procMount", "Unmasked", text))
     if variables := container.get("env"):
         causes += variable_causes(f"{path}.env", variables, owner.volumes)
     if policies := container.get("resizePolicy"):

@@ -6,6 +6,7 @@ from typing import Any
 from protocols.kinds.check.causes import duplicate, invalid, required, unsupported
 from protocols.kinds.check.table import Causes, Check, Struct, each, one_of
 from protocols.kinds.check.values import descending_faults, identity, longest
+from protocols.kinds.pods.spec.systems import windows_options
 from protocols.kube.meta import Object
 
 PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
@@ -66,6 +67,7 @@ CONTAINER_SECURITY = Struct(
     procMount=one_of("Default", "Unmasked", empty=True),
     seccompProfile=seccomp,
     appArmorProfile=apparmor,
+    windowsOptions=windows_options,
 )
 
 
@@ -77,10 +79,9 @@ def _sysctls(path: str, values: list[Object], causes: Causes) -> None:
             causes.append(required(where))
         elif len(name) > SYSCTL_MAX or not SYSCTL.fullmatch(name):
             causes.append(invalid(where, name, SYSCTL_TEXT))
-        elif (plain := _dotted(name)) in seen:
-            causes.append(duplicate(where, plain))
-        else:
-            seen.add(plain)
+        elif name in seen:
+            causes.append(duplicate(where, name))
+        seen.add(name)
 
 
 def _dotted(name: str) -> str:
@@ -101,6 +102,7 @@ POD_SECURITY = Struct(
     sysctls=_sysctls,
     seccompProfile=seccomp,
     appArmorProfile=apparmor,
+    windowsOptions=windows_options,
 )
 NAMESPACED = {
     "hostIPC": ("kernel.shm", "kernel.msg", "kernel.sem", "fs.mqueue."),
@@ -114,9 +116,9 @@ def host_sysctl_causes(path: str, spec: Object) -> Causes:
     causes: Causes = []
     security: Any = spec.get("securityContext") or {}
     for index, sysctl in enumerate(security.get("sysctls") or ()):
-        name = _dotted(sysctl.get("name") or "")
+        name: str = sysctl.get("name") or ""
         for field, prefixes in NAMESPACED.items():
-            if spec.get(field) and name.startswith(prefixes):
+            if spec.get(field) and _dotted(name).startswith(prefixes):
                 text = f"may not be specified when '{field}' is true"
                 causes.append(invalid(f"{path}[{index}].name", name, text))
     return causes
