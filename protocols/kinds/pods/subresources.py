@@ -13,7 +13,7 @@ from protocols.kinds.check.table import causes_of
 from protocols.kinds.pods.defaults import qos_class
 from protocols.kinds.pods.rules import image
 from protocols.kinds.pods.spec.containers import Owner, container_words
-from protocols.kinds.pods.spec.resources import claim_use_causes, resource_causes
+from protocols.kinds.pods.spec.resources import ClaimNames, resource_causes
 from protocols.kinds.pods.spec.volumes import volume_causes
 from protocols.kinds.pods.whole import has_whole
 from protocols.kube.meta import Object
@@ -71,14 +71,14 @@ def _order_causes(new: Object, old: Object) -> Iterator[Cause]:
 
 
 def _containers(field: str, new: Object, old: Object) -> Iterator[Cause]:
+    names = ClaimNames(new)
     for index, (now, before) in enumerate(zip(items(new, "spec", field), items(old, "spec", field), strict=True)):
         path = f"spec.{field}[{index}].resources"
         if now.get("resizePolicy") != before.get("resizePolicy"):
             yield forbidden("spec", ONLY)
         if now.get("resources") == before.get("resources"):
             continue
-        names = {str(claim.get("name")) for claim in items(new, "spec", "resourceClaims")}
-        causes = claim_use_causes(f"{path}.claims", items(now, "resources", "claims"), names)
+        causes = names.use_causes(f"{path}.claims", items(now, "resources", "claims"))
         yield from causes + resource_causes(path, now) or _changed(
             path, now["resources"], before.get("resources") or {}
         )

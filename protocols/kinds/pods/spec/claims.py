@@ -3,7 +3,7 @@
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid
 from protocols.kinds.check.table import Causes, needed
 from protocols.kinds.dra.names import class_name, label_name
-from protocols.kinds.pods.spec.resources import claim_use_causes
+from protocols.kinds.pods.spec.resources import ClaimNames
 from protocols.kube.meta import Object
 from protocols.kube.objects import is_mirror, items
 
@@ -12,9 +12,9 @@ SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
 
 def claim_causes(pod: Object) -> list[Cause]:
     """Check the claims of a pod and the references of its containers to them."""
-    path, claims = "spec.resourceClaims", items(pod, "spec", "resourceClaims")
+    path, claims, names = "spec.resourceClaims", items(pod, "spec", "resourceClaims"), ClaimNames(pod)
     if claims and is_mirror(pod):
-        return [forbidden(path, "static pods do not support resource claims")]
+        return [forbidden("", "static pods do not support resource claims")]
     causes: list[Cause] = []
     seen: set[str] = set()
     for index, claim in enumerate(claims):
@@ -27,7 +27,7 @@ def claim_causes(pod: Object) -> list[Cause]:
     for field in ("containers", "initContainers"):
         for index, container in enumerate(items(pod, "spec", field)):
             if uses := items(container, "resources", "claims"):
-                causes += claim_use_causes(f"spec.{field}[{index}].resources.claims", uses, seen - {""})
+                causes += names.use_causes(f"spec.{field}[{index}].resources.claims", uses)
     return causes
 
 

@@ -1,15 +1,16 @@
 """Requests and limits of containers and of whole pods. Messages equal upstream's."""
 
 import functools
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.causes import MAX_SHOWN, Cause, duplicate, forbidden, invalid, required
 from protocols.kinds.check.table import CACHED_LENGTH, Causes, cached, causes_of, once, one_of
 from protocols.kinds.check.values import label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
+from protocols.kube.objects import items
 from protocols.kube.quantity import Quantity, parse_quantity
 from protocols.kube.resource_names import is_extended, is_native
 
@@ -122,24 +123,38 @@ def _pair(path: str, name: str, value: Any, limit: Any, exact: bool, causes: Cau
         causes.append(invalid(path, str(value), f"must be less than or equal to {name} limit of {limit}"))
 
 
-def claim_use_causes(path: str, uses: list[Object], names: Collection[str]) -> list[Cause]:
-    """Validate a container's uses of the pod's claims."""
-    causes: Causes = []
-    seen = set()
-    for index, use in enumerate(uses):
-        where, name, request = f"{path}[{index}]", use.get("name") or "", use.get("request") or ""
-        if not name:
-            causes.append(required(where))
-            continue
-        label(f"{where}.request", request, causes)
-        if (name, request) in seen:
-            causes.append(duplicate(where, f"{name}/{request}" if request else name))
-        seen.add((name, request))
-        if name not in names:
-            listed = f": {', '.join(sorted(names))}" if names else " which is empty"
-            text = f'Not found: "{name}": must be one of the names in pod.spec.resourceClaims{listed}'
-            causes.append(Cause(where, "FieldValueNotFound", text))
-    return causes
+class ClaimNames:
+    """Names of a pod's claims, with their list for error texts: each wrong use of a claim shows it."""
+
+    def __init__(self, pod: Object) -> None:
+        self.names = {name for claim in items(pod, "spec", "resourceClaims") if (name := claim.get("name"))}
+        listed = ", ".join(sorted(self.names))
+        listed = f"{listed[:MAX_SHOWN]}..." if len(listed) > MAX_SHOWN else listed
+        self._text = (
+            f"must be one of the names in pod.spec.resourceClaims{f': {listed}' if listed else ' which is empty'}"
+        )
+
+    def use_causes(self, path: str, uses: list[Object]) -> list[Cause]:
+        """Validate a container's uses of the claims."""
+        causes: Causes = []
+        seen, partly = set[str](), set[str]()
+        for index, use in enumerate(uses):
+            where, name, request = f"{path}[{index}]", use.get("name") or "", use.get("request") or ""
+            if not name:
+                causes.append(required(where))
+                continue
+            key = f"{name}/{request}" if request else name
+            if name in seen or (not request and name in partly):
+                causes.append(duplicate(where, name))
+            else:
+                label(f"{where}.request", request, causes)
+                if key in seen:
+                    causes.append(duplicate(where, key))
+            seen.add(key)
+            partly.add(name)
+            if name not in self.names:
+                causes.append(Cause(where, "FieldValueNotFound", f'Not found: "{name:.{MAX_SHOWN}}": {self._text}'))
+        return causes
 
 
 _resized = one_of("cpu", "memory")
