@@ -164,21 +164,31 @@ def _all_containers(spec: Object, owner: Owner) -> list[Cause]:
         causes.append(required("spec.containers"))
     seen: set[str] = set()
     grace = spec.get("terminationGracePeriodSeconds")
-    for index, container in enumerate(first):
-        path = f"spec.initContainers[{index}]"
-        causes += _named(path, container, seen) + container_words(path, container, owner)
-        sidecar = container.get("restartPolicy") == "Always"
-        causes += handler_causes(path, container, grace) if sidecar else init_handler_causes(path, container)
-        causes += resource_causes(f"{path}.resources", container)
-        causes += port_conflict_causes(path.rpartition("[")[0], [container], False)
     for index, container in enumerate(containers):
         path = f"spec.containers[{index}]"
         causes += _named(path, container, seen) + container_words(path, container, owner)
         causes += handler_causes(path, container, grace)
         causes += resource_causes(f"{path}.resources", container)
+    for index, container in enumerate(first):
+        path = f"spec.initContainers[{index}]"
+        causes += _named(path, container, seen) + container_words(path, container, owner)
+        sidecar = container.get("restartPolicy") == "Always"
+        causes += handler_causes(path, container, grace) if sidecar else _init_causes(path, container)
+        causes += resource_causes(f"{path}.resources", container)
+        causes += port_conflict_causes(path.rpartition("[")[0], [container], False)
     if any("ports" in container for container in containers):
         causes += port_conflict_causes("spec.containers", containers, owner.host_network)
     return causes
+
+
+def _init_causes(path: str, container: Object) -> list[Cause]:
+    """Check what an init container that is no sidecar cannot have: handlers, and a restart to be resized."""
+    text = "must not be set to 'RestartContainer' for non-sidecar initContainers"
+    return init_handler_causes(path, container) + [
+        invalid(f"{path}.resizePolicy[{index}].restartPolicy", "RestartContainer", text)
+        for index, policy in enumerate(items(container, "resizePolicy"))
+        if policy.get("restartPolicy") == "RestartContainer"
+    ]
 
 
 def _named(path: str, container: Object, seen: set[str]) -> list[Cause]:

@@ -36,6 +36,14 @@ def container_faults(**fields: Any) -> list[str]:
     return [fault.replace("containers[0].", "") for fault in faults(fields)]
 
 
+RESTART, RESIZE = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}], "initContainers[0].resizePolicy"
+RULE = {"action": "Restart", "exitCodes": {"operator": "In", "values": [1]}}
+
+
+def file_variable(**more: str) -> Object:
+    return {"name": "A", "valueFrom": {"fileKeyRef": {"volumeName": "v", "path": "/a", "key": "k", **more}}}
+
+
 CONTAINERS: list[tuple[Object, str]] = [
     ({"ports": [{"containerPort": 0}]}, "Required ports[0].containerPort"),
     ({"ports": [{"containerPort": 70000}]}, "Invalid ports[0].containerPort"),
@@ -73,6 +81,11 @@ CONTAINERS: list[tuple[Object, str]] = [
         "Required restartPolicy",
     ),
     ({"restartPolicy": "Sometimes"}, "NotSupported restartPolicy"),
+    ({"restartPolicy": "Never", "restartPolicyRules": [RULE] * 21}, "TooMany restartPolicyRules"),
+    ({"resizePolicy": RESTART * 2}, "Duplicate resizePolicy[1]"),
+    ({"env": [file_variable(key="A=B")]}, "Invalid env[0].valueFrom.fileKeyRef.key"),
+    ({"env": [file_variable(path="../a")]}, "Invalid env[0].valueFrom.fileKeyRef.path"),
+    ({"env": [file_variable(volumeName="w")]}, "NotFound env[0].valueFrom.fileKeyRef.volumeName"),
     ({"terminationMessagePolicy": "Nope"}, "NotSupported terminationMessagePolicy"),
     ({"securityContext": {"runAsUser": -1}}, "Invalid securityContext.runAsUser"),
     (
@@ -139,7 +152,8 @@ SPECS: list[tuple[Object, str]] = [
     ({"activeDeadlineSeconds": 0}, "Invalid activeDeadlineSeconds"),
     ({"os": {"name": "plan9"}}, "NotSupported os"),
     ({"hostname": "A"}, "Invalid hostname"),
-    ({"initContainers": [{"name": "c", "image": "i"}]}, "Duplicate containers[0].name"),
+    ({"initContainers": [{"name": "c", "image": "i"}]}, "Duplicate initContainers[0].name"),
+    ({"initContainers": [{"name": "i", "image": "i", "resizePolicy": RESTART}]}, f"Invalid {RESIZE}[0].restartPolicy"),
     (
         {"initContainers": [{"name": "i", "image": "i", "livenessProbe": LIVE}]},
         "Forbidden initContainers[0].livenessProbe",
@@ -238,6 +252,21 @@ def test_mount_of_a_volume_with_faults_is_not_found() -> None:
     assert "NotFound containers[0].volumeMounts[0].name" in faults(mounts)
     assert "NotFound containers[0].volumeMounts[0].name" in faults(mounts, volumes=[{"name": "v", "secret": {}}])
     assert faults(mounts, volumes=[VOLUME]) == ["Invalid containers[0].volumeMounts[1].mountPath"]
+
+
+def test_file_of_variables_is_in_an_empty_directory() -> None:
+    variables = {"env": [file_variable()]}
+    assert faults(variables, volumes=[VOLUME]) == []
+    found = faults(variables, volumes=[{"name": "v", "hostPath": {"path": "/"}}])
+    assert found == ["Invalid containers[0].env[0].valueFrom.fileKeyRef.volumeName"]
+
+
+def test_restart_rule_may_name_no_exit_code() -> None:
+    rules = [{"action": "Restart", "exitCodes": {"operator": "NotIn"}}]
+    assert faults({"restartPolicy": "Never", "restartPolicyRules": rules}) == []
+    many = [{"action": "Restart", "exitCodes": {"operator": "In", "values": list(range(256))}}]
+    found = container_faults(restartPolicy="Never", restartPolicyRules=many)
+    assert found == ["TooMany restartPolicyRules[0].exitCodes.values"]
 
 
 def test_block_device_of_a_directory_is_rejected() -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
-from protocols.kinds.check.table import Causes, Struct, each, one_of
+from protocols.kinds.check.causes import duplicate, forbidden, invalid, not_found, required, unsupported
+from protocols.kinds.check.table import Causes, Struct, at_most, each, one_of, together
 from protocols.kinds.check.values import (
     PROTOCOLS,
     backstep_faults,
@@ -53,7 +53,8 @@ def _ports(path: str, values: list[Object], causes: Causes) -> None:
 
 
 _action = one_of("Restart", "RestartAllContainers", empty=True)
-MOST_CODES = 255
+_codes = at_most(255)
+MOST_RULES = 20
 
 
 def _rule(path: str, value: Object, causes: Causes) -> None:
@@ -65,11 +66,7 @@ def _rule(path: str, value: Object, causes: Causes) -> None:
     operator, values = codes.get("operator") or "", codes.get("values") or []
     if operator not in ("In", "NotIn"):
         causes.append(unsupported(f"{path}.exitCodes.operator", operator, ("In", "NotIn")))
-    if not values:
-        causes.append(invalid(f"{path}.exitCodes.values", values, "at least one value must be specified"))
-    elif len(values) > MOST_CODES:
-        text = f"Too long: may not be more than {MOST_CODES}"
-        causes.append(Cause(f"{path}.exitCodes.values", "FieldValueTooLong", text))
+    _codes(f"{path}.exitCodes.values", values, causes)
 
 
 COMMON = Struct(
@@ -80,7 +77,7 @@ COMMON = Struct(
     securityContext=CONTAINER_SECURITY,
     ports=_ports,
     envFrom=variables_from,
-    restartPolicyRules=each(_rule),
+    restartPolicyRules=together(at_most(MOST_RULES), each(_rule)),
     restartPolicy=one_of("Always", "Never", "OnFailure", empty=True),
 )
 

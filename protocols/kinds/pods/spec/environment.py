@@ -1,12 +1,12 @@
 """Environment variables of containers, and references to fields of the pod. Messages equal upstream's."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from protocols.kinds.check.causes import invalid, not_found, required, unsupported
-from protocols.kinds.check.table import Causes, Check, Struct, each, texts
-from protocols.kinds.check.values import config_key, descending_faults, subdomain
+from protocols.kinds.check.table import Causes, Check, Struct, each, needed, texts
+from protocols.kinds.check.values import backstep_faults, config_key, label, subdomain
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults, subdomain_faults
 from protocols.kube.quantity import parse_quantity
@@ -95,7 +95,8 @@ def _named_key(path: str, value: Object, causes: Causes) -> None:
 
 
 _key = Struct("key", also=_named_key, key=config_key)
-_file = Struct("key path volumeName", path=texts(descending_faults))
+_variable = texts(lambda name: [] if NAME.fullmatch(name) else [NAME_TEXT])
+_file = Struct("key path volumeName", key=_variable, volumeName=label, path=texts(backstep_faults))
 REFERENCES: dict[str, Check] = {
     "fieldRef": field_ref(IN_ENV),
     "resourceFieldRef": resource_ref,
@@ -107,32 +108,33 @@ ONE_SOURCE = f"must specify one of: {', '.join(f'`{source}`' for source in SOURC
 ONLY_ONE = "may not have more than one field specified at a time"
 
 
-def variable_causes(path: str, variables: list[Object], volumes: Collection[str]) -> Causes:
-    """Check environment variables; `volumes` are names that fileKeyRef may use."""
+def variable_causes(path: str, variables: list[Object], volumes: Mapping[str, Object]) -> Causes:
+    """Check environment variables; `volumes` are those of the pod by name, for fileKeyRef."""
     causes: Causes = []
+    check = needed(_variable)
     for index, variable in enumerate(variables):
-        name = variable.get("name") or ""
-        if not name:
-            causes.append(required(f"{path}[{index}].name"))
-        elif not NAME.fullmatch(name):
-            causes.append(invalid(f"{path}[{index}].name", name, NAME_TEXT))
+        check(f"{path}[{index}].name", variable.get("name"), causes)
         if (source := variable.get("valueFrom")) is not None:
             _source(f"{path}[{index}].valueFrom", variable, source, volumes, causes)
     return causes
 
 
-def _source(path: str, variable: Object, source: Object, volumes: Collection[str], causes: Causes) -> None:
+def _source(path: str, variable: Object, source: Object, volumes: Mapping[str, Object], causes: Causes) -> None:
     given = [name for name in REFERENCES if source.get(name) is not None]
     for name in given:
         REFERENCES[name](f"{path}.{name}", source[name], causes)
-    if "fileKeyRef" in given and (named := source["fileKeyRef"].get("volumeName") or "") not in volumes:
-        causes.append(not_found(f"{path}.fileKeyRef.volumeName", named))
+    if "fileKeyRef" in given:
+        where, named = f"{path}.fileKeyRef.volumeName", source["fileKeyRef"].get("volumeName") or ""
+        if named not in volumes:
+            causes.append(not_found(where, named))
+        elif "emptyDir" not in volumes[named]:
+            causes.append(invalid(where, named, "referenced volume must be of type emptyDir"))
     if not given:
         causes.append(invalid(path, "", ONE_SOURCE))
+    elif variable.get("value"):
+        causes.append(invalid(path, "", "may not be specified when `value` is not empty"))
     elif len(given) > 1:
         causes.append(invalid(path, "", ONLY_ONE))
-    if variable.get("value"):
-        causes.append(invalid(path, "", "may not be specified when `value` is not empty"))
 
 
 _named = Struct("name", name=subdomain)

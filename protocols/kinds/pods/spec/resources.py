@@ -162,14 +162,14 @@ _restart = one_of("NotRequired", "RestartContainer")
 
 
 def resize_policy_causes(path: str, policies: list[Object], pod_policy: str) -> list[Cause]:
-    """Validate resize policies: upstream's paths lack their indexes."""
+    """Validate resize policies: most of upstream's paths lack their indexes."""
     causes: Causes = []
     is_new = once()
-    for policy in policies:
+    for index, policy in enumerate(policies):
         name, restart = policy.get("resourceName") or "", policy.get("restartPolicy") or ""
-        is_new(path, name, causes)
+        is_new(f"{path}[{index}]", name, causes)
         for value, check in ((name, _resized), (restart, _restart)):
             causes += causes_of(check, path, value) if value else [required(path)]
-        if pod_policy == "Never" and restart == "RestartContainer":
-            causes.append(invalid(path, restart, "must be 'NotRequired' when `restartPolicy` is 'Never'"))
+        if pod_policy == "Never" and restart != "NotRequired":
+            causes.append(invalid(path, restart, "must be 'NotRequired' when pod `restartPolicy` is 'Never'"))
     return causes
