@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, forbidden, invalid
-from protocols.kinds.check.table import Causes, Struct, causes_of, each, texts
-from protocols.kinds.check.values import address, identity, ip, label_key, subdomain
+from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required
+from protocols.kinds.check.table import Causes, Struct, at_least, causes_of, each, needed, once, texts
+from protocols.kinds.check.values import address, identity, ip, label_key, longest, subdomain
 from protocols.kube.meta import Object
-from protocols.kube.names import subdomain_faults
+from protocols.kube.names import label_faults, subdomain_faults
 from protocols.kube.objects import at, items
+from protocols.kube.pods import node_of
 
 NEVER, FINAL = "Never", "may not be transitioned to non-terminated state"
+BOUND = "may not be set on pods that are already bound to a node"
 ONE_OF_A_FAMILY = "may specify no more than one IP for each IP family"
 NO_CLAIM = "must match the name of an entry in `spec.resourceClaims`"
 
@@ -35,11 +37,12 @@ def _sync_addresses(status: Object) -> None:
         status["podIP"] = every[0]["ip"]
 
 
+_generation = at_least(0, "must be a non-negative integer")
+
+
 def _condition(path: str, value: Object, causes: Causes) -> None:
     label_key(f"{path}.Type", value.get("type") or "", causes)
-    if (value.get("observedGeneration") or 0) < 0:
-        text = "must be a non-negative integer"
-        causes.append(invalid(f"{path}.observedGeneration", value["observedGeneration"], text))
+    _generation(f"{path}.observedGeneration", value.get("observedGeneration") or 0, causes)
 
 
 def _addresses(path: str, values: list[Object], causes: Causes) -> None:
@@ -60,12 +63,20 @@ def _addresses(path: str, values: list[Object], causes: Causes) -> None:
 
 _name = texts(subdomain_faults, empty=True)
 _user = Struct(linux=Struct(uid=identity, gid=identity, supplementalGroups=each(identity)))
-_container = Struct(user=_user)
+_image = Struct(imageRef=needed(longest(256), "imageRef must not be empty"))
+
+
+def _mount(path: str, mount: Object, causes: Causes) -> None:
+    if image := at(mount, "volumeStatus", "image"):
+        _image(f"{path}.volumeStatus.imageVolumeStatus", image, causes)
+
+
+_container = Struct(user=_user, volumeMounts=each(_mount))
 STATUS = Struct(
     conditions=each(_condition),
     podIPs=_addresses,
     hostIPs=_addresses,
-    nominatedNodeName=subdomain,
+    observedGeneration=_generation,
     containerStatuses=each(_container),
     initContainerStatuses=each(_container),
     ephemeralContainerStatuses=each(_container),
@@ -79,10 +90,14 @@ def status_causes(new: Object, old: Object) -> list[Cause]:
     hosts = status.get("hostIPs")
     if hosts and (hosts[0].get("ip") or "") != (status.get("hostIP") or ""):
         causes.append(invalid("status.hostIPs[0].ip", hosts[0].get("ip") or "", "must be equal to `hostIP`"))
+    if (node := status.get("nominatedNodeName") or "") != (at(old, "status", "nominatedNodeName") or ""):
+        subdomain("status.nominatedNodeName", node, causes)
+        if node and node_of(old):
+            causes.append(forbidden("status.nominatedNodeName", BOUND))
     was = at(old, "status", "qosClass")
     if was and status.get("qosClass") != was:
         causes.append(invalid("status.qosClass", status.get("qosClass") or "", "field is immutable"))
-    return causes + _claim_causes(status, new) + _revival_causes(status, old)
+    return causes + _claim_causes(status, new) + _extended_causes(status, new) + _revival_causes(status, old)
 
 
 CONTAINERS = {"containerStatuses": "containers", "initContainerStatuses": "initContainers"}
@@ -129,10 +144,46 @@ def _restarts_all(spec: Object) -> bool:
 def _claim_causes(status: Object, pod: Object) -> list[Cause]:
     names = {claim.get("name") or "" for claim in items(pod, "spec", "resourceClaims")}
     causes: Causes = []
+    is_new = once()
     for index, claim in enumerate(items(status, "resourceClaimStatuses")):
         path, name = f"status.resourceClaimStatuses[{index}]", claim.get("name") or ""
         if name not in names:
             causes.append(invalid(f"{path}.name", name, NO_CLAIM))
+        is_new(f"{path}.name", name, causes)
         if (chosen := claim.get("resourceClaimName")) is not None:
             _name(f"{path}.resourceClaimName", chosen, causes)
+    return causes
+
+
+PATH = "status.extendedResourceClaimStatus"
+IN_SPEC = "must match the {} of an entry in spec.initContainers.{} or spec.containers.{}"
+NO_CONTAINER = IN_SPEC.format("name", "name", "name")
+NO_RESOURCE = IN_SPEC.format("extended resource name", "resources.requests", "resources.requests")
+_claim_name = needed(subdomain)
+MAPPED = ("containerName", "resourceName", "requestName")
+
+
+def _extended_causes(status: Object, pod: Object) -> list[Cause]:
+    """Check the claim of the extended resources that the containers request."""
+    claim = status.get("extendedResourceClaimStatus")
+    if claim is None:
+        return []
+    containers = {
+        container.get("name"): container for field in CONTAINERS.values() for container in items(pod, "spec", field)
+    }
+    causes: Causes = []
+    if not claim.get("requestMappings"):
+        causes.append(required(f"{PATH}.requestMappings", "at least one request mapping is required"))
+    seen = set()
+    for index, mapping in enumerate(items(claim, "requestMappings")):
+        where, names = f"{PATH}.requestMappings[{index}]", tuple(mapping.get(field) or "" for field in MAPPED)
+        if names[0] not in containers:
+            causes.append(invalid(f"{where}.containerName", names[0], NO_CONTAINER))
+        elif names[1] not in (at(containers[names[0]], "resources", "requests") or {}):
+            causes.append(invalid(f"{where}.resourceName", names[1], NO_RESOURCE))
+        causes += [invalid(f"{PATH}.requestName", names[2], fault) for fault in label_faults(names[2])]
+        if names in seen:
+            causes += [duplicate(f"{where}.{field}", name) for field, name in zip(MAPPED, names, strict=True)]
+        seen.add(names)
+    _claim_name(f"{PATH}.resourceClaimName", claim.get("resourceClaimName"), causes)
     return causes

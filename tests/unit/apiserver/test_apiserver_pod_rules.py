@@ -467,8 +467,33 @@ def test_many_tolerations_may_change_their_order() -> None:
     assert spec_change_causes({"spec": {**old["spec"], "tolerations": old["spec"]["tolerations"][::-1]}}, old) == []
 
 
+CLAIM = "extendedResourceClaimStatus"
+MAPPING = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+
+
+def mapped(**more: str) -> Object:
+    return {CLAIM: {"resourceClaimName": "a", "requestMappings": [{**MAPPING, **more}]}}
+
+
+MAPPED = mapped()
+
+
+def image_mounted(reference: str) -> Object:
+    mount = {"name": "v", "mountPath": "/v", "volumeStatus": {"image": {"imageRef": reference}}}
+    return {"containerStatuses": [{"name": "c", "volumeMounts": [mount]}]}
+
+
+def test_bound_pod_is_nominated_for_no_other_node() -> None:
+    old = pod(nodeName="n")
+    new = copy.deepcopy(old)
+    new["status"]["nominatedNodeName"] = "m"
+    assert [cause.reason for cause in PODS.strategy.validate_status(new, old)] == ["FieldValueForbidden"]
+    assert PODS.strategy.validate_status(new, new) == []
+
+
 def status_faults(**status: Any) -> list[str]:
-    old = pod()
+    claims = [{"name": "k", "resourceClaimName": "k"}]
+    old = pod({"resources": {"limits": {"example.com/gpu": "1"}}}, resourceClaims=claims)
     new = copy.deepcopy(old)
     new["status"].update(copy.deepcopy(status))
     PODS.strategy.prepare_status(new, old)
@@ -488,6 +513,18 @@ def status_faults(**status: Any) -> list[str]:
         ({"nominatedNodeName": "N"}, ["Invalid nominatedNodeName"]),
         ({"conditions": [{"type": "A", "observedGeneration": -1}]}, ["Invalid conditions[0].observedGeneration"]),
         ({"resourceClaimStatuses": [{"name": "x"}]}, ["Invalid resourceClaimStatuses[0].name"]),
+        ({"resourceClaimStatuses": [{"name": "k"}] * 2}, ["Duplicate resourceClaimStatuses[1].name"]),
+        ({"observedGeneration": -1}, ["Invalid observedGeneration"]),
+        (MAPPED, []),
+        (
+            {"extendedResourceClaimStatus": {}},
+            [f"Required {CLAIM}.requestMappings", f"Required {CLAIM}.resourceClaimName"],
+        ),
+        (mapped(containerName="d"), [f"Invalid {CLAIM}.requestMappings[0].containerName"]),
+        (mapped(resourceName="d"), [f"Invalid {CLAIM}.requestMappings[0].resourceName"]),
+        (mapped(requestName=""), [f"Invalid {CLAIM}.requestName"]),
+        (image_mounted(""), ["Required containerStatuses[0].volumeMounts[0].volumeStatus.imageVolumeStatus.imageRef"]),
+        (image_mounted("a" * 256), []),
     ],
 )
 def test_status_with_one_fault_is_rejected_at_its_field(status: Object, found: list[str]) -> None:
