@@ -4,12 +4,14 @@ Messages equal upstream's.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid
 from protocols.kinds.check.table import causes_of
 from protocols.kinds.check.values import descending_faults
 from protocols.kinds.pods.spec.security import apparmor
+from protocols.kinds.pods.spec.systems import every_container
 from protocols.kube.meta import CONTAINER_LISTS, Object, annotations_of
 from protocols.kube.objects import MIRROR, at, is_mirror, items, text
 from protocols.kube.pods import DELETION_COST
@@ -20,6 +22,7 @@ APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 SECCOMP_POD = "seccomp.security.alpha.kubernetes.io/pod"
 SECCOMP = "container.seccomp.security.alpha.kubernetes.io/"
 PROFILES = {"unconfined": "Unconfined", "runtime/default": "RuntimeDefault"}
+SECCOMP_PROFILES = {**PROFILES, "docker/default": "RuntimeDefault"}
 LOCAL = "localhost/"
 _COST = re.compile(r"0|-?\d{1,10}", re.ASCII)
 
@@ -52,7 +55,7 @@ def _is_cost(value: str) -> bool:
 def _seccomp_faults(value: str) -> list[str]:
     if value.startswith(LOCAL):
         return descending_faults(value.removeprefix(LOCAL))
-    return [] if value in (*PROFILES, "docker/default") else ["must be a valid seccomp profile"]
+    return [] if value in SECCOMP_PROFILES else ["must be a valid seccomp profile"]
 
 
 def _apparmor_causes(path: str, container: str, value: str, names: set[Any]) -> list[Cause]:
@@ -60,6 +63,37 @@ def _apparmor_causes(path: str, container: str, value: str, names: set[Any]) -> 
     if value and value not in PROFILES and not value.startswith(LOCAL):
         causes.append(invalid(path, value, f'invalid AppArmor profile name: "{value}"'))
     return causes
+
+
+def profile_causes(obj: Object, path: str = "spec") -> Iterator[Cause]:
+    """Check that profiles of a new pod or a template, named by annotations and by fields, are the same."""
+    given, spec = annotations_of(obj), obj.get("spec") or {}
+    if not given:
+        return
+    of_pod: Object = spec.get("securityContext") or {}
+    yield from _unlike(f"{path}.securityContext.seccompProfile", given.get(SECCOMP_POD), of_pod.get("seccompProfile"))
+    for place, container in every_container(path, spec):
+        own, name = container.get("securityContext") or {}, container.get("name")
+        yield from _unlike(
+            f"{place}.securityContext.seccompProfile", given.get(f"{SECCOMP}{name}"), own.get("seccompProfile")
+        )
+        if text(spec, "os", "name") != "windows":
+            profile = own.get("appArmorProfile") or of_pod.get("appArmorProfile")
+            yield from _unlike(f"{place}.securityContext.appArmorProfile", given.get(f"{APPARMOR}{name}"), profile)
+
+
+def _unlike(path: str, value: str | None, profile: Object | None) -> Iterator[Cause]:
+    """Yield the field that differs from the annotation `value`."""
+    if value is None or profile is None:
+        return
+    kind, known = ("seccomp", SECCOMP_PROFILES) if path.endswith("seccompProfile") else ("apparmor", PROFILES)
+    chosen = profile.get("type")
+    if chosen not in PROFILES.values() and chosen != "Localhost":
+        return
+    if chosen != ("Localhost" if value.startswith(LOCAL) else known.get(value)):
+        yield forbidden(f"{path}.type", f"{kind} type in annotation and field must match")
+    elif chosen == "Localhost" and value.removeprefix(LOCAL) != profile.get("localhostProfile"):
+        yield forbidden(f"{path}.localhostProfile", f"{kind} profile in annotation and field must match")
 
 
 def apply_apparmor(pod: Object) -> None:

@@ -11,6 +11,7 @@ from protocols.kinds.pods.annotations import (
     annotation_change_causes,
     apply_apparmor,
     mirror_causes,
+    profile_causes,
 )
 from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.defaults import (
@@ -84,7 +85,8 @@ class PodStrategy(Strategy):
         return status_causes(new, old) + health_causes(new) + annotation_change_causes(new, old)
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        return self._causes(obj) + created_causes(obj) + mirror_causes(obj) + annotation_causes(obj)
+        causes = self._causes(obj) + created_causes(obj) + mirror_causes(obj) + annotation_causes(obj)
+        return [*causes, *profile_causes(obj)]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         """Check a changed spec: one that a server with fewer rules stored must not hold a finalizer for ever."""

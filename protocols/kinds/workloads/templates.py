@@ -5,7 +5,7 @@ from protocols.kinds.check.metadata import annotations
 from protocols.kinds.check.selectors import label_selector
 from protocols.kinds.check.table import Causes, causes_of
 from protocols.kinds.check.values import labels
-from protocols.kinds.pods.annotations import annotation_causes
+from protocols.kinds.pods.annotations import annotation_causes, profile_causes
 from protocols.kinds.pods.defaults import default_spec
 from protocols.kinds.pods.rules import pod_causes
 from protocols.kinds.pods.spec.claims import claim_causes
@@ -34,6 +34,7 @@ def template_causes(path: str, template: Object) -> Causes:
     causes = causes_of(labels, f"{path}.labels", metadata.get("labels") or {})
     causes += causes_of(annotations, f"{path}.annotations", metadata.get("annotations") or {})
     causes += annotation_causes(template, f"{path}.annotations")
+    causes += profile_causes(template, f"{path}.spec")
     pod = {"metadata": {}, "spec": spec}
     causes += [
         cause._replace(field=f"{path}.{cause.field}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from protocols.kinds.pods.annotations import SECCOMP, SECCOMP_POD
 from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.pods import PODS
 from protocols.kinds.workloads.templates import template_causes
@@ -368,6 +369,36 @@ def test_apparmor_profiles_of_annotations_are_those_of_the_containers() -> None:
     assert [cause.message for cause in PODS.strategy.validate_update(changed, made)] == [
         "Forbidden: may not remove or update AppArmor annotations"
     ] * 2
+
+
+def profiled(field: str, **profile: str) -> Object:
+    return {"securityContext": {field: profile}}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "container", "spec", "found"),
+    [
+        (f"{SECCOMP}c", "docker/default", profiled("seccompProfile", type="RuntimeDefault"), {}, ""),
+        (f"{SECCOMP}c", "unconfined", profiled("seccompProfile", type="RuntimeDefault"), {}, "seccompProfile.type"),
+        (
+            f"{SECCOMP}c",
+            "localhost/a",
+            profiled("seccompProfile", type="Localhost", localhostProfile="b"),
+            {},
+            "seccompProfile.localhostProfile",
+        ),
+        (SECCOMP_POD, "unconfined", {}, profiled("seccompProfile", type="RuntimeDefault"), "seccompProfile.type"),
+        (f"{ARMOR}c", "unconfined", profiled("appArmorProfile", type="RuntimeDefault"), {}, "appArmorProfile.type"),
+        (f"{ARMOR}c", "unconfined", {}, profiled("appArmorProfile", type="RuntimeDefault"), "appArmorProfile.type"),
+    ],
+)
+def test_profiles_of_annotations_and_fields_are_the_same(
+    key: str, value: str, container: Object, spec: Object, found: str
+) -> None:
+    made = pod(container, **spec)
+    made["metadata"]["annotations"] = {key: value}
+    for causes in (PODS.strategy.validate_create(made), template_causes("t", made)):
+        assert [cause.field.rpartition("securityContext.")[2] for cause in causes] == [found] * bool(found)
 
 
 @pytest.mark.parametrize(("before", "after", "allowed"), [(-5, 1, True), (-5, -3, False), (1, -5, False)])
