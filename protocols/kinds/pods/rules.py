@@ -127,7 +127,7 @@ def pod_causes(pod: Object) -> list[Cause]:
     if overhead := spec.get("overhead"):
         causes += resource_causes("spec.overhead", {"resources": {"limits": overhead}})
     if "resources" in spec:
-        causes += resource_causes("spec.resources", spec) or whole_causes(spec)
+        causes += whole_causes(spec)
     return causes
 
 

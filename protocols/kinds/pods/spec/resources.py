@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from protocols.kinds.check.causes import MAX_SHOWN, Cause, duplicate, forbidden, invalid, required
-from protocols.kinds.check.table import CACHED_LENGTH, Causes, cached, causes_of, once, one_of
+from protocols.kinds.check.table import CACHED_LENGTH, Causes, Check, cached, causes_of, once, one_of
 from protocols.kinds.check.values import label
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
@@ -28,19 +28,29 @@ CONTAINERS_STANDARD = "must be a standard resource for containers"
 EXTENDED = "doesn't follow extended resource name standard"
 
 
+def standard_faults(name: str) -> Iterable[str]:
+    """Return why there is no resource of this name."""
+    is_known = "/" in name or name in (*CONTAINER, *OTHERS) or name.startswith(HUGE)
+    return qualified_faults(name) or (() if is_known else (STANDARD,))
+
+
 @cached
 def name_faults(name: str) -> Iterable[str]:
     """Return why a container cannot have a resource of this name."""
-    faults = qualified_faults(name)
-    if faults or name in CONTAINER or name.startswith(HUGE):
+    faults = standard_faults(name)
+    if name in CONTAINER or name.startswith(HUGE) or (faults and STANDARD not in faults):
         return faults
     if "/" not in name:
-        return (CONTAINERS_STANDARD,) if name in OTHERS else (STANDARD, CONTAINERS_STANDARD)
+        return (*faults, CONTAINERS_STANDARD)
     return () if is_native(name) or is_extended(name) else (EXTENDED,)
 
 
-def resource_causes(path: str, container: Object) -> list[Cause]:
-    """Validate requests and limits. Their quantities are compared only if all are valid."""
+def _of_container(path: str, name: str, causes: Causes) -> None:
+    causes.extend(invalid(path, name, fault) for fault in name_faults(name))
+
+
+def resource_causes(path: str, container: Object, names: Check = _of_container) -> list[Cause]:
+    """Validate requests and limits, whose names pass the check `names`. Invalid quantities are not compared."""
     resources = container.get("resources")
     if not resources:
         return []
@@ -48,8 +58,9 @@ def resource_causes(path: str, container: Object) -> list[Cause]:
     sides = resources.get("limits") or {}, resources.get("requests") or {}
     for side, values in zip(("limits", "requests"), sides, strict=True):
         for name, value in values.items():
-            if not (len(name) <= CACHED_LENGTH and _ordinary(name, value)):
-                _entry(f"{path}.{side}", name, value, causes)
+            if not (len(name) <= CACHED_LENGTH and names is _of_container and _ordinary(name, value)):
+                names(f"{path}.{side}[{name}]", name, causes)
+                _entry(f"{path}.{side}[{name}]", name, value, causes)
     limits, requests = sides
     if limits or requests:
         _pairs(path, requests, limits, causes)
@@ -63,10 +74,8 @@ def _ordinary(name: str, value: Any) -> bool:
     return name in CONTAINER and amount is not None and amount.nanos >= 0
 
 
-def _entry(path: str, name: str, value: Any, causes: Causes) -> None:
+def _entry(where: str, name: str, value: Any, causes: Causes) -> None:
     amount = _amount(value)
-    where = f"{path}[{name}]"
-    causes.extend(invalid(where, name, fault) for fault in name_faults(name))
     if amount is None:
         causes.append(invalid(where, value, QUANTITY_TEXT))
         return
