@@ -9,7 +9,6 @@ from protocols.kinds.check.table import (
     Causes,
     Ordered,
     Struct,
-    anything,
     between,
     needed,
 )
@@ -17,6 +16,7 @@ from protocols.kinds.check.values import MAX_INT32, node_name, subdomain
 from protocols.kinds.served.columns import AGE, CREATED, NAME, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import METADATA, Strategy
+from protocols.kinds.storage.volume_rules import parameters, provisioner
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, text
 
@@ -52,7 +52,7 @@ class _AttachmentStrategy(Strategy):
 
 
 class _AttributesStrategy(Strategy):
-    rules = Ordered("driverName parameters", driverName=needed(subdomain), parameters=needed(anything, NO_PARAMETERS))
+    rules = Ordered("driverName parameters", driverName=provisioner, parameters=needed(parameters, NO_PARAMETERS))
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         changed = [name for name in ("driverName", "parameters") if new.get(name) != old.get(name)]

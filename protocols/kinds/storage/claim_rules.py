@@ -5,6 +5,7 @@ from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
 from protocols.kinds.check.table import Causes, Ordered, changed_causes
+from protocols.kinds.storage.warnings import CLASS_ANNOTATION
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import at
@@ -12,7 +13,7 @@ from protocols.kube.quantity import Quantity, parse_quantity
 from protocols.kube.resource_names import is_native
 
 FIXED = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-ATTRIBUTES, CURRENT = "volumeAttributesClassName", "currentVolumeAttributesClassName"
+ATTRIBUTES, CURRENT, CLASS = "volumeAttributesClassName", "currentVolumeAttributesClassName", "storageClassName"
 SNAPSHOT = ("VolumeSnapshot", "snapshot.storage.k8s.io")
 CLAIM = ("PersistentVolumeClaim", "")
 RESIZES = (
@@ -45,22 +46,41 @@ def _kind(source: Object | None) -> tuple[str, str]:
 
 
 def claim_change_causes(new: Object, old: Object) -> list[Cause]:
-    """Allow a bound claim to grow, and fields of a claim that are still empty to be set once."""
+    """Allow a bound claim to grow, and a claim without volume or class to get one."""
     now, before = dict(new.get("spec") or {}), dict(old.get("spec") or {})
-    for field in ("volumeName", "storageClassName"):
-        if not before.get(field) and now.get(field):
-            before[field] = now[field]
-    requests = at(now, "resources", "requests")
+    wanted, granted = (at(claim, "spec", "resources", "requests", "storage") for claim in (new, old))
+    if not before.get("volumeName") and now.get("volumeName"):
+        before["volumeName"] = now["volumeName"]
+    if _may_get_class(now, old):
+        before[CLASS] = now[CLASS]
     if at(old, "status", "phase") == "Bound":
-        if requests is not None:
-            before["resources"] = {**(before.get("resources") or {}), "requests": requests}
+        if requests := at(now, "resources", "requests"):
+            now["resources"] = {**now["resources"], "requests": {**requests, "storage": granted}}
         for spec in (now, before):
             spec.pop(ATTRIBUTES, None)
-    causes = [forbidden("spec", FIXED)] if now != before else []
-    wanted, granted = (at(claim, "spec", "resources", "requests", "storage") for claim in (new, old))
+    causes = _annotation_causes(new, old) + ([forbidden("spec", FIXED)] if now != before else [])
     if _amount(wanted) < _amount(granted) and _amount(wanted) <= _amount(at(old, "status", "capacity", "storage")):
         causes.append(forbidden("spec.resources.requests.storage", "field can not be less than status.capacity"))
     return causes + changed_causes(now, before, "volumeMode") + _attributes_causes(new, old)
+
+
+def _may_get_class(spec: Object, old: Object) -> bool:
+    """Return True if a claim without a class is given one; "" is the class of volumes that have none."""
+    named = _annotated_class(old)
+    return at(old, "spec", CLASS) is None and spec.get(CLASS) is not None and named in (None, spec[CLASS])
+
+
+def _annotation_causes(new: Object, old: Object) -> list[Cause]:
+    """Report a change of the annotation of the class, other than its move to the field."""
+    now, before = _annotated_class(new), _annotated_class(old)
+    moved = now is None and at(old, "spec", CLASS) is None and at(new, "spec", CLASS) == before
+    if (now or "") == (before or "") or moved:
+        return []
+    return [invalid(f"metadata.annotations.{CLASS_ANNOTATION}", now or "", "field is immutable")]
+
+
+def _annotated_class(claim: Object) -> str | None:
+    return (at(claim, "metadata", "annotations") or {}).get(CLASS_ANNOTATION)
 
 
 def _amount(quantity: Any) -> Quantity:

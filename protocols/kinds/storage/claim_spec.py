@@ -43,6 +43,7 @@ claim_spec = Struct(
     also=_modes,
     selector=label_selector,
     storageClassName=subdomain,
+    volumeAttributesClassName=subdomain,
     volumeMode=one_of("Block", "Filesystem", empty=True),
     dataSource=_SOURCE,
     dataSourceRef=_SOURCE,

@@ -151,12 +151,13 @@ def volume_change_causes(new: Object, old: Object) -> list[Cause]:
     return causes
 
 
-def _parameters(path: str, parameters: Object, causes: Causes) -> None:
-    if len(parameters) > PARAMETERS:
+def parameters(path: str, given: Object, causes: Causes) -> None:
+    """Check the number, keys and size of the parameters of a class."""
+    if len(given) > PARAMETERS:
         causes.append(too_long(path, PARAMETERS))
         return
-    causes.extend(invalid(path, key, "field can not be empty.") for key in parameters if not key)
-    if sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items()) > PARAMETER_BYTES:
+    causes.extend(invalid(path, key, "field can not be empty.") for key in given if not key)
+    if sum(len(key.encode()) + len(value.encode()) for key, value in given.items()) > PARAMETER_BYTES:
         causes.append(too_long(path, PARAMETER_BYTES))
 
 
@@ -172,10 +173,12 @@ def _topologies(path: str, terms: list[Object], causes: Causes) -> None:
         seen.add(same)
 
 
+provisioner = needed(texts(lambda name: qualified_faults(name.lower())))
+"""Check of the driver that a class names, which need not be one of CSI."""
 STORAGE_CLASS = Ordered(
     "provisioner reclaimPolicy volumeBindingMode",
-    provisioner=needed(texts(lambda name: qualified_faults(name.lower()))),
-    parameters=_parameters,
+    provisioner=provisioner,
+    parameters=parameters,
     reclaimPolicy=one_of("Delete", "Retain", empty=True),
     volumeBindingMode=one_of("Immediate", "WaitForFirstConsumer", empty=True),
     allowedTopologies=_topologies,
