@@ -285,8 +285,8 @@ def test_watch_gets_a_bookmark_before_its_end_though_nothing_changed(plane: Plan
 STORED: dict[str, tuple[str, Object, Object]] = {
     "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers": (
         "web",
-        {"spec": {"maxReplicas": 3, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}},
-        {"spec": {"maxReplicas": 0, "scaleTargetRef": {"kind": "Deployment"}}},
+        {"spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}}},
+        {"spec": {"maxReplicas": 0, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment"}}},
     ),
     "/apis/networking.k8s.io/v1/ipaddresses": (
         "10.0.0.7",

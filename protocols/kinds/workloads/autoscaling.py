@@ -3,12 +3,12 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import invalid
+from protocols.kinds.check.causes import Cause, invalid
 from protocols.kinds.check.table import Causes, Check, Ordered, Struct, at_least, each, one_of, together
 from protocols.kinds.served.columns import AGE, NAME, NONE
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
-from protocols.kinds.workloads.metrics import metric, reference
+from protocols.kinds.workloads.metrics import described_causes, metric, reference, version_causes
 from protocols.kinds.workloads.rules import numbers
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, fresh_copy, items, text
@@ -92,6 +92,18 @@ class _AutoscalerStrategy(Strategy):
 
     def prepare_create(self, obj: Object) -> None:
         obj["status"] = {}
+
+    def validate_create(self, obj: Object) -> list[Cause]:
+        return self.validate_update(obj, {})
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        """Check the versions of references only where the stored ones are others, or valid."""
+        target, before = (at(obj, "spec", "scaleTargetRef") or {} for obj in (new, old))
+        causes = super().validate_create(new)
+        if not before or any(target.get(field) != before.get(field) for field in ("kind", "apiVersion")):
+            grouped = target.get("kind") != "ReplicationController"
+            causes += version_causes("spec.scaleTargetRef", target, grouped=grouped)
+        return causes if described_causes(old.get("spec") or {}) else causes + described_causes(new["spec"])
 
 
 def _reference(obj: Object) -> str:

@@ -4,6 +4,7 @@ from protocols.kinds.check.causes import forbidden, invalid, required, unsupport
 from protocols.kinds.check.table import Causes, Check, Ordered, at_least, needed, together
 from protocols.kinds.check.values import label, path_segment
 from protocols.kube.meta import Object
+from protocols.kube.objects import at, items
 from protocols.kube.quantity import parse_quantity
 
 TARGET_TYPES = ("Utilization", "Value", "AverageValue")
@@ -16,7 +17,29 @@ FIELDS = {
 }
 """The field of each type of metric."""
 reference = Ordered("kind name", kind=needed(path_segment), name=needed(path_segment))
-"""Check of a reference to an object of any version."""
+"""Check of a reference to an object of any version, without its apiVersion."""
+
+
+def version_causes(path: str, reference: Object, *, grouped: bool = False) -> Causes:
+    """Check the apiVersion of a reference, which may be missing unless it must name a group."""
+    version = reference.get("apiVersion") or ""
+    group, slash, _ = version.partition("/")
+    if version.count("/") > 1:
+        return [invalid(f"{path}.apiVersion", version, f"unexpected GroupVersion string: {version}")]
+    if grouped and not (slash and group):
+        return [invalid(f"{path}.apiVersion", version, "apiVersion must specify API group")]
+    return []
+
+
+def described_causes(spec: Object) -> Causes:
+    """Check the versions of the objects that metrics describe."""
+    return [
+        cause
+        for index, metric in enumerate(items(spec, "metrics"))
+        for cause in version_causes(
+            f"spec.metrics[{index}].object.describedObject", at(metric, "object", "describedObject") or {}
+        )
+    ]
 
 
 def _target_type(path: str, value: str, causes: Causes) -> None:

@@ -303,6 +303,7 @@ def test_claim_status_names_what_is_wrong(status: Object, wrong: list[str]) -> N
 
 
 METRIC = {"metric": {"name": "m"}}
+TARGET = {"kind": "Deployment", "name": "d", "apiVersion": "apps/v1"}
 PODS_TARGET = {"type": "AverageValue", "averageValue": "1"}
 
 
@@ -352,7 +353,7 @@ PODS_TARGET = {"type": "AverageValue", "averageValue": "1"}
     ],
 )
 def test_autoscaler_metric_names_what_is_wrong(metric: Object, wrong: list[str]) -> None:
-    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "metrics": [metric]}
+    spec = {"maxReplicas": 1, "scaleTargetRef": TARGET, "metrics": [metric]}
     kind = row("horizontalpodautoscalers", "autoscaling")
     assert fields(kind, {"spec": spec}) == [f"spec.metrics[0].{field}" for field in wrong]
 
@@ -371,7 +372,7 @@ def test_autoscaler_metric_names_what_is_wrong(metric: Object, wrong: list[str])
 def test_autoscaler_behavior_names_what_is_wrong(rules: Object, wrong: list[str]) -> None:
     """Anything was stored, and the controller that reads it ends with an error on each pass."""
     behavior: Object = {"scaleUp": rules}
-    spec = {"maxReplicas": 1, "scaleTargetRef": {"kind": "Deployment", "name": "d"}, "behavior": behavior}
+    spec = {"maxReplicas": 1, "scaleTargetRef": TARGET, "behavior": behavior}
     kind = row("horizontalpodautoscalers", "autoscaling")
     kind.strategy.default({"spec": spec})
     assert fields(kind, {"spec": spec}) == [f"spec.behavior.scaleUp.{field}" for field in wrong]
