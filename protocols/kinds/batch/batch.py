@@ -3,10 +3,17 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.served.columns import AGE, NAME, NONE, age_of, cell, field, seconds_since, short_duration
+from protocols.kinds.served.columns import AGE, NAME, NONE, age_of, cell, seconds_since, short_duration
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import deferred
-from protocols.kinds.workloads.columns import SELECTOR, WORKLOAD, container_columns, has_condition, selector
+from protocols.kinds.workloads.columns import (
+    SELECTOR,
+    WORKLOAD,
+    container_columns,
+    has_condition,
+    number_text,
+    selector,
+)
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 
@@ -64,7 +71,7 @@ JOBS = Served(
         SELECTOR,
     ),
     subresources=(Subresource("status", STATUS_VERBS, "Job", "batch", "v1"),),
-    fields={"status.successful": field("status", "succeeded")},
+    fields={"status.successful": number_text("status", "succeeded")},
 )
 
 JOB_TEMPLATE = ("spec", "jobTemplate", "spec")

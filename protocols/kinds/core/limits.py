@@ -1,5 +1,7 @@
 """LimitRanges: defaults and bounds of what pods and claims of a namespace request. Messages equal upstream's."""
 
+import uuid
+
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
@@ -106,7 +108,8 @@ class _LimitRangeStrategy(Strategy):
                 _default_item(item)
 
     def prepare_create(self, obj: Object) -> None:
-        """Store no limits as null, as upstream's conversion does."""
+        """Store no limits as null, as upstream's conversion does, and name a range that has no name."""
+        obj["metadata"]["name"] = obj["metadata"].get("name") or str(uuid.uuid4())
         spec = obj.get("spec") or {}
         if spec.get("limits") == []:
             spec["limits"] = None

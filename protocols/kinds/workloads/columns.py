@@ -17,6 +17,11 @@ def number(*path: str) -> Callable[[Object], int]:
     return lambda obj: at(obj, *path) or 0
 
 
+def number_text(*path: str) -> Callable[[Object], str]:
+    """Return a field function for selectors: the number at a path, "0" where there is none."""
+    return lambda obj: str(at(obj, *path) or 0)
+
+
 def count(title: str, *path: str) -> Column:
     """Return a column of the number at a path."""
     return Column(title, number(*path), type="integer")

@@ -3,10 +3,10 @@
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.served.columns import AGE, NAME, field
+from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import deferred
-from protocols.kinds.workloads.columns import COUNTS, SCALE, WORKLOAD, container_columns, labels
+from protocols.kinds.workloads.columns import COUNTS, SCALE, WORKLOAD, container_columns, labels, number_text
 
 STRATEGIES = "protocols.kinds.workloads.replication"
 
@@ -18,7 +18,7 @@ CONTROLLERS = Served(
         Subresource("scale", STATUS_VERBS, "Scale", "autoscaling", "v1"),
         Subresource("status", STATUS_VERBS, "ReplicationController", version="v1"),
     ),
-    fields={"status.replicas": field("status", "replicas")},
+    fields={"status.replicas": number_text("status", "replicas")},
     scale_paths=SCALE,
 )
 

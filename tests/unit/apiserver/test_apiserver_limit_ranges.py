@@ -246,3 +246,11 @@ def claim(storage: str) -> Object:
 
 def test_limit_range_prints_its_name_and_creation() -> None:
     assert [column.name for column in LIMITRANGES.columns] == ["Name", "Created At"]
+
+
+def test_limit_range_without_a_name_gets_one() -> None:
+    unnamed: Object = {"metadata": {}, "spec": {}}
+    named = limit_range()
+    for obj in (unnamed, named):
+        LIMITRANGES.strategy.prepare_create(obj)
+    assert (len(unnamed["metadata"]["name"]), named["metadata"]["name"]) == (36, "l")

@@ -291,3 +291,10 @@ def test_negative_grace_period_is_a_warning_and_counts_as_a_second(kind: str) ->
     assert warning.startswith(f"{path}.terminationGracePeriodSeconds: must be >= 0;")
     if kind == "pods":
         assert strategy.grace_seconds({"metadata": {}, "spec": {**spec, "nodeName": "n"}}, None) == 1
+
+
+@pytest.mark.parametrize(
+    ("plural", "field"), [("jobs", "status.successful"), ("replicationcontrollers", "status.replicas")]
+)
+def test_field_selector_of_a_count_matches_0_where_there_is_none(plural: str, field: str) -> None:
+    assert row_of(plural).fields[field]({"status": {}}) == "0"
