@@ -51,6 +51,8 @@ class ObjectEvent(msgspec.Struct, frozen=True, array_like=True):
     """JSON before the change, empty for ADDED and STORED."""
     previous_rv: int = 0
     """Revision of `previous`; 0 if it is unknown."""
+    more: bool = False
+    """True if another change of this revision follows: a position at the revision would leave it out."""
 
 
 class Freshen(msgspec.Struct, frozen=True):

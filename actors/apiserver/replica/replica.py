@@ -120,11 +120,12 @@ class Replica:
         self.on_mark(mark)
 
     def on_event(self, event: Event[ObjectEvent]) -> None:
-        if event.value is not None and event.value.type == DIGEST:
-            self._check_digest(event.value)
-        elif event.value is not None:
-            self._apply_once(event.key, event.value)
-        self.on_mark(event.mark)
+        value = event.value
+        if value is not None and value.type == DIGEST:
+            self._check_digest(value)
+        elif value is not None:
+            self._apply_once(event.key, value)
+        self.on_mark(event.mark - 1 if value is not None and value.more else event.mark)
 
     def on_mark(self, mark: int) -> None:
         if not self._unconfirmed.pass_mark(mark):

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from actors.watchcache.cache.resource_cache import ResourceCache, op_of
 from actors.watchcache.cache.store_state import PublishedEvent, StoreState
 from protocols.bus import Bus, Event, Item, Op, Stream, Value
@@ -43,11 +45,14 @@ class BusStreams:
 
     def publish(self, changes: list[PublishedEvent]) -> None:
         # The first call comes when the state is complete. The snapshot of a new stream contains these changes already.
+        last = {(change.cache, change.event.rv): change for change in changes}
         for change in changes:
-            stream = self._streams.get(change.cache)
+            stream, event = self._streams.get(change.cache), change.event
             if stream is not None:
                 change.cache.published += 1
-                stream.publish(op_of(change.event), change.key, change.event, change.event.rv)
+                if last[change.cache, event.rv] is not change:  # the followers may serve requests between the two
+                    event = replace(event, more=True)
+                stream.publish(op_of(event), change.key, event, event.rv)
         if self._generation != self._state.generation:
             self._own()
         self._tick(bool(changes))

@@ -213,6 +213,21 @@ def test_a_watch_from_the_past_replays_then_follows() -> None:
     assert [event["object"]["data"]["v"] for event in lines(wire.take())] == ["3"]
 
 
+def test_a_watch_from_within_a_revision_gets_the_rest_of_it() -> None:
+    """As while the events of a lease expire: a thousand deletions of one revision come one by one."""
+    world = World()
+    for name in "ab":
+        world.put(name, "1")
+    replica = Replica(CONFIGMAPS)
+    replica.on_snapshot(world.snapshot(10), world.rv)
+    gone = [ObjectEvent(DELETED, world.rv + 1, raw(name, "1"), raw(name, "1")) for name in "ab"]
+    deliver(replica, "ns/a", msgspec.structs.replace(gone[0], more=True))
+    wire = Wire(open_watch(hub_of(replica), scope(), ListOptions(version=replica.mark)))
+    deliver(replica, "ns/b", gone[1])
+    assert replica.mark == world.rv + 1
+    assert [event["object"]["metadata"]["name"] for event in lines(wire.take())] == ["a", "b"]
+
+
 def test_equal_watches_share_one_encoding() -> None:
     world = World()
     replica = Replica(CONFIGMAPS)

@@ -22,6 +22,7 @@ class Recorder:
         self.ticks = 0
         self.published = asyncio.Event()
         self.calls: list[tuple[str, int]] = []
+        self.events: list[ObjectEvent] = []
 
     def own(self, name: str, source: object, mark: int = 0) -> "Recorder":
         self.calls.append(("own", mark))
@@ -30,7 +31,8 @@ class Recorder:
     def disown(self, name: str) -> None:
         self.calls.append(("disown", 0))
 
-    def publish(self, *event: Any) -> None: ...
+    def publish(self, op: Any, key: str, value: ObjectEvent, mark: int) -> None:
+        self.events.append(value)
 
     def set_mark(self, mark: int) -> None: ...
 
@@ -71,6 +73,17 @@ async def test_flush_marks_publishes_at_once_and_never_twice() -> None:
     streams.flush_marks()
     await asyncio.sleep(2 * TICK_EVERY)
     assert recorder.ticks == 2
+
+
+async def test_changes_of_one_revision_report_that_more_follow_but_for_the_last() -> None:
+    recorder, state = Recorder(), StoreState(OPTIONS)
+    state.load([], 5)
+    streams = BusStreams(cast(Bus, recorder), state)
+    streams.publish([])
+    one, other = state.caches[:2]
+    order = ((one, 6), (one, 7), (other, 7), (one, 7), (one, 8))
+    streams.publish([PublishedEvent(cache, "a", ObjectEvent(ADDED, rv, b"{}")) for cache, rv in order])
+    assert [event.more for event in recorder.events] == [False, True, False, False, False]
 
 
 async def test_streams_begin_anew_at_the_list_that_took_their_place() -> None:
