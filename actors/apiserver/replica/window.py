@@ -20,8 +20,8 @@ class Change:
         self.at = at
         self.size = (len(before.raw) if before else 0) + (len(after.raw) if after else 0)
         """Bytes of the object before and after."""
-        self.encoded: dict[object, bytes] = {}
-        """Encoded events by encoding key: one encoding serves every watcher that needs it."""
+        self.encoded: dict[object, bytes] | None = {}
+        """Encoded events by encoding key: one encoding serves every watcher that needs it. None once it is old."""
 
 
 MIN_CAPACITY, MAX_CAPACITY = 100, 102_400
@@ -66,7 +66,7 @@ class Window:
         while len(self._encoded) > ENCODED_CHANGES or (self._encoded_bytes > ENCODED_BYTES and len(self._encoded) > 1):
             older = self._encoded.popleft()
             self._encoded_bytes -= older.size
-            older.encoded.clear()
+            older.encoded = None
         self._changes.append(change)
 
     def since(self, rv: int) -> list[Change]:

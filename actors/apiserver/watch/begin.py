@@ -48,7 +48,7 @@ def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
         hub.meter.expired()
         raise Expired(f"too old resource version: {start} ({replica.window.floor})")
     watcher = hub.join(scope, start, options.bookmarks)
-    return Opened(watcher, _history(hub, watcher, start))
+    return Opened(watcher, _changed(hub, watcher, replica.window.since(start)))
 
 
 def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
@@ -57,19 +57,17 @@ def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
     held = list(replica.objects.below(prefix))
     if scope.selection.name:
         held = [stored for stored in held if scope.covers(stored.key)]
-    if scope.form.view == "Table":  # the first live event must know whether an initial one carried the columns
-        held = [stored for stored in held if scope.selection.matches(stored)]
-        watcher.nothing_sent = not held
     end = bookmark_bytes(hub.resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
-    return _added(hub, scope, held, end)
+    return _added(hub, watcher, held, end)
 
 
-def _added(hub: Hub, scope: Scope, held: list[Stored], end: bytes) -> Iterator[bytes]:
+def _added(hub: Hub, watcher: Watcher, held: list[Stored], end: bytes) -> Iterator[bytes]:
     """Yield ADDED events, and PAUSE where the event loop may go on with other work."""
-    sent = size = 0
+    scope, sent, size = watcher.channel.scope, 0, 0
     for number, stored in enumerate(held, 1):
         if scope.selection.matches(stored):
             data = event_bytes(hub.resource, ADDED, stored, scope.form, first=not sent)
+            watcher.nothing_sent = False
             sent, size = sent + 1, size + len(data)
             yield data
         if number % PAUSE_EVERY == 0:
@@ -79,17 +77,10 @@ def _added(hub: Hub, scope: Scope, held: list[Stored], end: bytes) -> Iterator[b
         yield end
 
 
-def _history(hub: Hub, watcher: Watcher, start: int) -> Iterator[bytes]:
-    events = _changed(hub, watcher, hub.replica.window.since(start))
-    if watcher.channel.scope.form.view != "Table":
-        return events
-    return iter([data for data in events if data != PAUSE])
-
-
 def _changed(hub: Hub, watcher: Watcher, changes: list[Change]) -> Iterator[bytes]:
     sent = size = 0
     for number, change in enumerate(changes, 1):
-        data = watcher.channel.event_for(change, first=watcher.nothing_sent)
+        data = watcher.channel.event_for(change, first=not sent)
         if data is not None:
             watcher.nothing_sent = False
             watcher.position = max(watcher.position, change.rv)

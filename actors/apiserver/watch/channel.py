@@ -28,7 +28,10 @@ INITIAL_END = {"k8s.io/initial-events-end": "true"}
 
 
 def event_bytes(resource: Served, kind: str, stored: Stored, form: Form, first: bool = False) -> bytes:
-    """Encode a watch event. Of a table, only the `first` event carries the column definitions."""
+    """Encode a watch event. Of a table, only the `first` event carries the column definitions.
+
+    That are two if an event is queued while no initial one is encoded: clients take columns whenever they come.
+    """
     shown = view(resource, stored)
     if form == PLAIN:
         return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown.json)
@@ -211,7 +214,9 @@ class Channel:
         """Return the encoded event of a change, shared with other channels that have the same encoding key."""
         first = first and self.scope.form.view == "Table"
         key = (seen[0], first, self._encoding_key)
-        data = change.encoded.get(key)
+        data = change.encoded.get(key) if change.encoded is not None else None
         if data is None:
-            data = change.encoded[key] = event_bytes(self._resource, seen[0], seen[1], self.scope.form, first)
+            data = event_bytes(self._resource, seen[0], seen[1], self.scope.form, first)
+            if change.encoded is not None:
+                change.encoded[key] = data
         return data

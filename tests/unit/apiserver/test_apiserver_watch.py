@@ -18,7 +18,7 @@ from actors.apiserver.http.endpoints.reading import Watching
 from actors.apiserver.http.fairness.control import LongRunning
 from actors.apiserver.http.telemetry.metrics import RequestMetrics, WatchMetrics
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.replica.window import Change, Window
+from actors.apiserver.replica.window import ENCODED_CHANGES, Change, Window
 from actors.apiserver.table import TABLE
 from actors.apiserver.watch.begin import open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
@@ -252,6 +252,23 @@ def test_table_columns_come_with_the_first_event_only() -> None:
     tables = [event["object"] for event in lines(wire.take())]
     assert [bool(table["columnDefinitions"]) for table in tables] == [True, False]
     assert tables[0]["rows"][0]["cells"][:2] == ["a", 1]
+
+
+@pytest.mark.parametrize("version", [None, 11])
+def test_table_of_initial_events_is_encoded_as_it_is_written_and_not_retained(version: int | None) -> None:
+    world = World()
+    replica = Replica(CONFIGMAPS)
+    replica.on_snapshot([], world.rv)
+    for number in range(2 * ENCODED_CHANGES):
+        world.put(f"a{number}", "1")
+        deliver(replica, *world.log[-1])
+    opened = open_watch(hub_of(replica), scope(form=Form(view="Table")), ListOptions(version=version))
+    assert not any(change.encoded for change in replica.window.since(0)), "opening it must not hold the event loop"
+    world.put("live", "1")
+    deliver(replica, *world.log[-1])
+    tables = [event["object"] for event in lines(Wire(opened).take())]
+    assert [bool(table["columnDefinitions"]) for table in tables[:2]] == [True, False]
+    assert sum(bool(change.encoded) for change in replica.window.since(0)) <= ENCODED_CHANGES
 
 
 def test_window_frees_large_changes_after_many_small_ones() -> None:
