@@ -274,7 +274,7 @@ class Reader:
 
     async def _first_page(self, query: "_Query", replica: Replica) -> _Listing:
         """List from the replica. Later pages are read from the store at the replica's mark."""
-        rv, held = replica.mark, list(replica.objects.below(query.prefix))
+        rv, held = replica.mark, replica.objects.selected(query.prefix, query.wanted.name)
         corrupt = replica.corrupt.below(query.prefix) if query.wanted.everything else []
         listing = await self._cut(query, held, rv)
         return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing

@@ -72,6 +72,15 @@ class Objects:
                 return
             yield self._by_key[key]
 
+    def selected(self, prefix: str, name: str) -> list[Stored]:
+        """Return the objects whose key begins with `prefix`, and of these the ones of a name unless it is empty."""
+        if not name:
+            return list(self.below(prefix))
+        one = self._by_key.get(prefix + name)
+        if one is not None or prefix:
+            return [] if one is None else [one]
+        return [self._by_key[key] for key in self.keys() if key.endswith(f"/{name}")]
+
 
 LOGGED = 100
 """Log lines per resource and process: a store may hold any number of unreadable objects."""

@@ -54,9 +54,7 @@ def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
 def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:
     replica = hub.replica
     prefix = f"{scope.namespace}/" if scope.namespace else ""
-    held = list(replica.objects.below(prefix))
-    if scope.selection.name:
-        held = [stored for stored in held if scope.covers(stored.key)]
+    held = replica.objects.selected(prefix, scope.selection.name)
     end = bookmark_bytes(hub.resource, replica.mark, scope.form, initial_end=True) if watcher.bookmarks else b""
     return _added(hub, watcher, held, end)
 

@@ -1,23 +1,31 @@
 """Long lists: their parts joined are the list in every form; labels are read without the rest; gzip where asked for."""
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
 from actors.apiserver.api.encoding.negotiate import Form
 from actors.apiserver.api.encoding.render import PART_ITEMS, ROW_UNITS, list_parts, render_list, table
+from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored, decode_stored
 from actors.apiserver.http.connection.responses import takes_gzip
+from actors.apiserver.reads.metrics import ReadMetrics
+from actors.apiserver.reads.reader import Reader
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.storage.storage import Storage
 from actors.apiserver.table import TABLE
 from protocols.kinds.custom.definitions.definition import Definition, Names, Version
 from protocols.kinds.custom.serving.resources import resources_of
 from protocols.kube.protobuf import decode_object
 from protocols.kube.protobuf.envelope import PIECE_BYTES
+from protocols.messages.objects import STORED, ObjectEvent
 
 CONFIGMAPS = TABLE.of("configmaps")
 
@@ -158,3 +166,17 @@ def test_uid_and_labels_are_those_of_the_object(metadata: Any, uid: str, labels:
 )
 def test_who_takes_gzip(header: str, wanted: bool) -> None:
     assert takes_gzip(header) is wanted
+
+
+@pytest.mark.parametrize("namespace", ["", "ns"])
+async def test_list_of_one_name_reads_no_other_object(namespace: str) -> None:
+    replica = Replica(CONFIGMAPS)
+    objects = [(one.key, ObjectEvent(STORED, one.rv, one.raw)) for one in map(stored, ("a", "b"))]
+    replica.on_snapshot(objects, 9)
+    reader = Reader(cast(Storage, None), {CONFIGMAPS.store: replica}, ReadMetrics(CollectorRegistry()))
+    wanted = selection(CONFIGMAPS, "", "metadata.name=a")
+    listing = await reader.list(Target(CONFIGMAPS, "list", namespace), ListOptions(version=0), wanted)
+    assert [each.key for each in listing.objects] == ["ns/a"]
+    other = replica.objects.get("ns/b")
+    assert other is not None
+    assert other._obj is None

@@ -8,6 +8,8 @@ from typing import Any
 
 from aiohttp import hdrs, web
 
+from actors.apiserver.api.request.query import flag
+from actors.apiserver.api.request.selection import equalities
 from actors.apiserver.api.request.target import Target, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
@@ -27,6 +29,7 @@ WRITES = ("create", "update", "patch")
 SHORT_QUERY = 4096
 """Longer queries are not parsed for the estimate, since it comes before authorization."""
 MAX_LIMIT_DIGITS = 9
+NAME = "metadata.name"
 
 
 def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Replica]) -> int:
@@ -42,10 +45,14 @@ def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Repli
 
 
 def list_width(stored: int, query: Mapping[str, str]) -> int:
-    """Return the seats of a list of `stored` objects. A watch that begins with all objects costs as much as a list."""
-    if stored <= OBJECTS_PER_SEAT:
-        return 1
-    if query.get("watch") in ("1", "true") and "sendInitialEvents" not in query:
+    """Return the seats of a list of `stored` objects. A watch that begins with all objects costs as much as a list.
+
+    One that names its object is a lookup in the replica.
+    """
+    newest = query.get("resourceVersion", "") in ("", "0") and "continue" not in query
+    named = newest and any(field == NAME for field, _ in equalities(query.get("fieldSelector", "")))
+    resumes = flag(query, "watch") and "sendInitialEvents" not in query and not newest
+    if stored <= OBJECTS_PER_SEAT or named or resumes:
         return 1
     limit = query.get("limit", "")
     if limit.isdecimal() and len(limit) <= MAX_LIMIT_DIGITS:
