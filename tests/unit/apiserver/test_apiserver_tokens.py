@@ -162,6 +162,17 @@ def authority(tmp_path: Path, shown: dict[str, Object], stored: dict[str, Object
     )
 
 
+async def test_static_tokens_are_for_the_api_server_only(tmp_path: Path) -> None:
+    """Another server that asks for its own audience must not take them, since they name none."""
+    made, path = authority(tmp_path, {}), tmp_path / "tokens.csv"
+    path.touch(0o600)
+    path.write_text("secret,alice,1\n")
+    assert (await made.prove("secret", ("vault", ISSUER))).audiences == (ISSUER,)
+    for token in ("secret", "abcdef.0123456789abcdef"):
+        with pytest.raises(BadToken, match="for the API server only"):
+            await made.prove(token, ("vault",))
+
+
 async def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:
     shown = {"serviceaccounts/bot": ACCOUNT, "pods/p": POD}
     made = authority(tmp_path, shown)

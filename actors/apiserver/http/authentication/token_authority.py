@@ -169,11 +169,13 @@ class TokenAuthority:
         """Raises BadToken, NoSigningKey."""
         if len(token) > LONGEST_TOKEN:
             raise BadToken("the token is too long")
-        user = self._file.find(token)
+        user, bootstrap = self._file.find(token), parse_token(token)
+        if (user or bootstrap) and ISSUER not in audiences:
+            raise BadToken("the token names no audience, so it is for the API server only")
         if user is not None:
-            return Proven(user, audiences)
-        if (bootstrap := parse_token(token)) is not None:
-            return self._bootstrap(bootstrap, audiences)
+            return Proven(user, (ISSUER,))
+        if bootstrap is not None:
+            return self._bootstrap(bootstrap)
         if not looks_signed(token):
             raise BadToken("the token is unknown")
         claims = await self._claims(token)
@@ -184,12 +186,12 @@ class TokenAuthority:
         await self._check_objects(claims)
         return Proven(user_of_claims(claims), meant, float(claims["exp"]))
 
-    def _bootstrap(self, token: BootstrapToken, audiences: tuple[str, ...]) -> Proven:
+    def _bootstrap(self, token: BootstrapToken) -> Proven:
         """Raises BadToken. Only the replica is asked: unknown tokens must not cost a read of the store."""
         proof = bootstrap_user(token, self._options.shown("secrets", NAMESPACE, token.name), time.time())
         if proof is None:
             raise BadToken("the bootstrap token is unknown or has expired")
-        return Proven(proof[0], audiences, proof[1])
+        return Proven(proof[0], (ISSUER,), proof[1])
 
     async def _claims(self, token: str) -> dict[str, Any]:
         keys = await self.keys()
