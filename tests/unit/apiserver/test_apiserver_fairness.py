@@ -1,16 +1,22 @@
 """Priority and fairness: the dispatcher as a model, the schemas of users, widths, and waiting requests."""
 
 import asyncio
+import time
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.request.user import User
+from actors.apiserver.http.connection import unread
 from actors.apiserver.http.fairness import control, levels
 from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import (
@@ -26,7 +32,9 @@ from actors.apiserver.http.fairness.dispatcher import (
 )
 from actors.apiserver.http.fairness.levels import Schema, borrowable_seats, nominal_seats, standing_of
 from actors.apiserver.http.fairness.metrics import FlowMetrics
-from actors.apiserver.http.routing.seats import body_width, list_width
+from actors.apiserver.http.routing.route import Routes
+from actors.apiserver.http.routing.seats import Seats, body_width, list_width
+from actors.apiserver.http.routing.stalled import StalledRequests
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
@@ -310,6 +318,36 @@ async def test_a_client_that_leaves_while_it_waits_frees_its_place() -> None:
     await asyncio.gather(waiting, return_exceptions=True)
     assert lab.value("rejected_requests_total", reason="cancelled", **DEFAULT) == 1
     assert lab.value("current_inqueue_requests", **DEFAULT) == 0
+
+
+async def test_a_watch_keeps_its_seats_until_its_initial_events_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty watches of one user, each with all objects, took as much of the loop as they wanted."""
+    monkeypatch.setattr(unread, "SEAT_S", 0.01)
+    lab, started = Lab(), list[Iterator[bytes]]()
+    seats = Seats(lab.flows, LongRunning(), StalledRequests(Path("none")), {})
+    routes = SimpleNamespace(known=lambda http: None, guess=lambda http: None)
+
+    async def watch(parts: int) -> None:
+        http = cast(web.BaseRequest, SimpleNamespace(rel_url=SimpleNamespace(raw_path="/")))
+        assert seats.take(http, ALICE, cast(Routes, routes), time.monotonic()) is None
+        events = unread.seated(iter([b""] * parts), unread.give_back.get())
+        next(events, None)
+        unread.keep.get()()
+        started.append(events)
+
+    async def executing() -> float:
+        await asyncio.sleep(0)
+        return lab.value("current_executing_requests", **DEFAULT)
+
+    for parts in (0, 2, 2, 2):
+        await asyncio.create_task(watch(parts))
+    assert await executing() == 3, "the one without events has ended"
+    assert list(started[1]) == [b""]
+    assert await executing() == 2, "all is written"
+    del started[2]
+    assert await executing() == 1, "the client is gone"
+    await asyncio.sleep(0.1)
+    assert await executing() == 0, "the client reads nothing"
 
 
 def test_a_full_queue_gives_429_to_its_user_alone() -> None:

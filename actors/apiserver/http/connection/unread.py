@@ -1,12 +1,12 @@
 """Wait for clients that read slowly, or not at all.
 
 A response that waits for its client gives its seats back: what is left to do depends on the client alone. A client that
-reads nothing for PROGRESS_S loses its connection.
+reads nothing for PROGRESS_S loses its connection. A watch takes its seats along until its initial events are written.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Self
@@ -24,6 +24,8 @@ def _no_seat() -> None:
 
 give_back: ContextVar[Callable[[], None]] = ContextVar("give_back", default=_no_seat)
 """Gives back the seats of the current request; further calls have no effect."""
+keep: ContextVar[Callable[[], object]] = ContextVar("keep", default=_no_seat)
+"""Lets the seats outlive the request's task: they must be given back by `give_back` then."""
 
 
 class Unread:
@@ -55,3 +57,30 @@ class Unread:
         if self._progress.stalled_s(time.monotonic()) >= PROGRESS_S:
             self._transport.abort()
         self._arm()
+
+
+def seated(parts: Iterator[bytes], give_back: Callable[[], None]) -> Iterator[bytes]:
+    """Yield parts that are written after the request's task has ended.
+
+    Gives the seats back after the last part, when the parts are dropped, or when none is taken for SEAT_S.
+    """
+    loop = asyncio.get_running_loop()
+    timer: asyncio.TimerHandle | None = None
+    taken = loop.time()
+
+    def check() -> None:
+        nonlocal timer
+        if timer is None or loop.time() - taken < SEAT_S:
+            timer = loop.call_later(SEAT_S, check)
+        else:
+            give_back()
+
+    check()
+    try:
+        for part in parts:
+            yield part
+            taken = loop.time()
+    finally:
+        if timer is not None:
+            timer.cancel()
+        give_back()

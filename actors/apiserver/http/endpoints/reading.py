@@ -21,7 +21,7 @@ from actors.apiserver.http.authentication.authenticator import TOKEN_PROTOCOL
 from actors.apiserver.http.connection.connection import WatchStarted, take_over
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply, Response
-from actors.apiserver.http.connection.unread import give_back
+from actors.apiserver.http.connection.unread import give_back, keep, seated
 from actors.apiserver.http.fairness.control import WATCH, LongRunning
 from actors.apiserver.http.telemetry.metrics import WatchMetrics
 from actors.apiserver.reads.reader import Reader
@@ -188,7 +188,11 @@ class Watching:
             reuse=self.reuse,
         )
         connection = WatchConnection(options, transport, opened.watcher)
-        connection.begin(headers, opened.initial, congested)
+        if congested:  # nothing is written before the client reads
+            connection.begin(headers, opened.initial, congested)
+        else:
+            connection.begin(headers, seated(opened.initial, give_back.get()), congested)
+            keep.get()()
         self._future.add(hub, opened.watcher)
 
     def _ended(self, request: Request) -> Callable[[], None]:

@@ -1,7 +1,8 @@
 """Enforce priority and fairness: seats for short requests, open descriptors for long-running ones.
 
-Requests take seats from the dispatcher, or wait for them here. Watches and streams take none once they have begun, as
-upstream; a bound for each user leaves descriptors for all others (`apiserver_longrunning_requests` counts them).
+Requests take seats from the dispatcher, or wait for them here. Watches take none once their initial events are written,
+streams take none at all, as upstream; a bound for each user leaves descriptors for all others
+(`apiserver_longrunning_requests` counts them).
 """
 
 import asyncio

@@ -13,7 +13,7 @@ from actors.apiserver.api.request.selection import equalities
 from actors.apiserver.api.request.target import Target, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
-from actors.apiserver.http.connection.unread import give_back
+from actors.apiserver.http.connection.unread import give_back, keep
 from actors.apiserver.http.fairness.control import STREAM, FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import MAX_WIDTH, State
 from actors.apiserver.http.nodes.connecting import Connecting
@@ -82,7 +82,8 @@ class Seats:
         """Admit a request whose user is known. Returns an awaitable that ends at its turn, None if it may run now.
 
         The seats are released when the request's task ends, or before that when its response waits for the client: the
-        parts of a long list are made while they are written. Streams take none. Raises TooManyRequests.
+        parts of a long list are made while they are written. A watch keeps them until its initial events are written.
+        Streams take none. Raises TooManyRequests.
         """
         route: Route | None = None
         if user.name != ANONYMOUS.name:
@@ -99,8 +100,13 @@ class Seats:
         task: asyncio.Task[Any] | None = asyncio.current_task()
         assert task is not None, "a request is answered in a task of its own"
         leave = partial(self._flows.leave, ticket)
-        task.add_done_callback(lambda _: leave())
+
+        def end(_: asyncio.Task[Any]) -> None:
+            leave()
+
+        task.add_done_callback(end)
         give_back.set(leave)
+        keep.set(partial(task.remove_done_callback, end))
         return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, task)
 
     def stream(self, request: Request) -> AbstractContextManager[None]:
