@@ -255,9 +255,12 @@ class Reader:
                 page = await self._storage.page(query.resource, query.prefix, start, fitting, rv, replica.objects.get)
             except Compacted:
                 raise Compacted(encode_token(LATEST, start) if start else "") from None
-            rv = page.rv
+            rv, ends = page.rv, time.monotonic() + TURN_SECONDS
             work.fetched += len(page.objects)
             for index, stored in enumerate(page.objects):
+                if time.monotonic() > ends:
+                    await asyncio.sleep(0)
+                    ends = time.monotonic() + TURN_SECONDS
                 if query.limit and len(selected) == query.limit:
                     return _truncated(query, selected, rv, page.objects[index - 1].key, page.count - index)
                 held = replica.objects.get(stored.key) is stored  # what the replica holds is known to be sound

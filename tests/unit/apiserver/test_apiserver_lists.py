@@ -1,5 +1,7 @@
 """Long lists: their parts joined are the list in every form; labels are read without the rest; gzip where asked for."""
 
+import asyncio
+from types import SimpleNamespace
 from typing import Any, cast
 
 import msgspec
@@ -16,10 +18,11 @@ from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.stored import Stored, decode_stored
 from actors.apiserver.http.connection.responses import takes_gzip
+from actors.apiserver.reads import reader as reader_module
 from actors.apiserver.reads.metrics import ReadMetrics
-from actors.apiserver.reads.reader import Reader
+from actors.apiserver.reads.reader import Reader, encode_token
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.storage.storage import Storage
+from actors.apiserver.storage.storage import Storage, _Page
 from actors.apiserver.table import TABLE
 from protocols.kinds.custom.definitions.definition import Definition, Names, Version
 from protocols.kinds.custom.serving.resources import resources_of
@@ -180,3 +183,27 @@ async def test_list_of_one_name_reads_no_other_object(namespace: str) -> None:
     other = replica.objects.get("ns/b")
     assert other is not None
     assert other._obj is None
+
+
+async def test_page_of_the_store_is_matched_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A continue token and a field selector: 10,000 objects were decoded in one turn, which took 0.4 s."""
+    monkeypatch.setattr(reader_module, "TURN_SECONDS", 0.0)
+    found = [stored(f"c{number}") for number in range(50)]
+
+    async def page(*_: object) -> _Page:
+        return _Page(found, 9, False, len(found))
+
+    reader = Reader(
+        cast(Storage, SimpleNamespace(page=page)),
+        {CONFIGMAPS.store: Replica(CONFIGMAPS)},
+        ReadMetrics(CollectorRegistry()),
+    )
+    options = ListOptions(resume=encode_token(9, "ns/a"))
+    wanted = selection(CONFIGMAPS, "", "metadata.name!=c1")
+    listing = asyncio.create_task(reader.list(Target(CONFIGMAPS, "list", "ns"), options, wanted))
+    turns = 0
+    while not listing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert len((await listing).objects) == 49
+    assert turns > 40
