@@ -13,12 +13,12 @@ from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
 from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, fields_of, labels_of, name_of, uid_of
-from protocols.kube.times import now, now_micro
+from protocols.kube.times import now, now_micro, time_or
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.lifecycle.node.lease import NAMESPACE, lease_object
-from protocols.lifecycle.node.status import node_patch
+from protocols.lifecycle.node.status import heartbeat_patch, node_patch
 
 METADATA = ("name", "namespace", "uid", "resourceVersion", "labels")
 """Metadata of a node that is retained."""
@@ -31,7 +31,7 @@ RENEW_S, JITTER = 10.0, 0.1
 SLICE_GRACE_S = 30.0
 """Time from a driver's end to that of its slices."""
 REPORT_S = 300.0
-"""Time between two looks at a Node object when nothing changes, as kubelet's nodeStatusReportFrequency."""
+"""Time between two heartbeats in the Node object when nothing changes, as kubelet's nodeStatusReportFrequency."""
 NODE, SLICES, LEASE, POOLS = "node", "slices", "lease", "pools"
 log = logging.getLogger("fleet")
 
@@ -120,7 +120,8 @@ class FleetNodes:
     def on_add(self, obj: Object) -> None:
         node = self._nodes.get(obj["metadata"]["name"])
         if node is not None and labels_of(obj).get(FLEET) == self._fleet:
-            node.object = cast("views.Node", obj)
+            if node.shown(cast("views.Node", obj)):
+                self.report(node)
             self._on_change(node)
 
     def on_update(self, old: Object, new: Object) -> None:
@@ -171,13 +172,14 @@ class FleetNodes:
                 self._taken.put_nowait(node.name)
                 return
             await self._update(node)
-        node.object = cast("views.Node", _reduced_node(cast("views.Node", created)))
+        node.shown(cast("views.Node", _reduced_node(cast("views.Node", created))))
         self._on_change(node)
 
     async def _update(self, node: Node) -> None:
         node.devices.expire(time.time())
         before = cast("views.Node", await self._client.get(NODES, node.name)).get("status") or {}
-        body = node_patch(before, node.status(before, now()))
+        status = node.status(before, now())
+        body = node_patch(before, status) or (heartbeat_patch(status, now()) if _is_old(before) else None)
         if body is not None:
             await self._client.patch(NODES, node.name, "", body, kind="strategic", subresource="status")
 
@@ -282,10 +284,16 @@ class FleetNodes:
             await self._client.delete(RESOURCESLICES, name)
 
 
+def _is_old(status: views.NodeStatus) -> bool:
+    """Return True if the last heartbeat in the conditions is due again."""
+    beats = [time_or(condition.get("lastHeartbeatTime")) for condition in status.get("conditions") or ()]
+    return time.time() - min(beats, default=0.0) >= REPORT_S
+
+
 def _reduced_node(node: views.Node) -> Object:
-    """Reduce a node to what the admission of pods reads."""
+    """Reduce a node to what `Node.shown` and the admission of pods read."""
     return {
         "metadata": fields_of(node.get("metadata") or {}, METADATA),
         "spec": {"taints": (node.get("spec") or {}).get("taints") or []},
-        "status": {"allocatable": (node.get("status") or {}).get("allocatable") or {}},
+        "status": fields_of(node.get("status") or {}, ("capacity", "allocatable")),
     }

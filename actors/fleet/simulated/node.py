@@ -9,17 +9,25 @@ from actors.fleet.simulated.devices import Devices, Driver, published
 from protocols.kinds import views
 from protocols.kinds.table import NODES, RESOURCESLICES
 from protocols.kube.meta import Object, labels_of, uid_of
+from protocols.kube.resource_names import is_extended
 from protocols.lifecycle.errors import AdmissionRejected, NotEnoughResource
 from protocols.lifecycle.node.room import NodeRoom
-from protocols.lifecycle.node.status import MachineInfo, NodeStatusInputs, new_node, node_status
+from protocols.lifecycle.node.status import (
+    Amount,
+    MachineInfo,
+    NodeStatusInputs,
+    advertised_resources,
+    new_node,
+    node_status,
+)
 from protocols.lifecycle.pods.admission import REJECTED
 from protocols.lifecycle.pods.resources import Amounts, milli
 from protocols.lifecycle.pods.types import PodSpec, Waiting
 from protocols.lifecycle.status.device_health import held_in
-from protocols.messages.devices import HEALTHY
 from protocols.messages.health import PodResourceStatus
 
 POD_NETWORK, NODE_NETWORK = IPv4Address("10.0.0.0"), IPv4Address("172.16.0.0")
+AMOUNTS: tuple[Amount, ...] = ("capacity", "allocatable")
 POD_ADDRESSES = 254
 """Addresses of pods on one node; they are given in turn."""
 
@@ -39,7 +47,10 @@ class Node:
         self.devices = Devices(template)
         self.room = NodeRoom()
         self.object: views.Node = {}
-        """The Node object as the API showed it last, reduced to what admission reads; empty before it is registered."""
+        """The Node object as the API showed it last, as far as it is read here; empty before it is registered."""
+        self._plugged = {plugin.resource for plugin in template.plugins}
+        self._advertised = frozenset[str]()
+        """Extended resources that other clients added to its capacity since it is known here."""
         self.silent = False
         """It renews no lease, reports nothing and starts nothing, as a node that lost its network."""
         self.pods: set[str] = set()
@@ -81,12 +92,20 @@ class Node:
         node["metadata"]["annotations"] = dict(template.annotations)
         if template.taints:
             node["spec"] = {"taints": list(template.taints)}
-        node["status"] |= self._amounts()
-        return node
+        return {**node, "status": self._profiled(node["status"])}
+
+    def shown(self, found: views.Node) -> bool:
+        """Take the Node object that the API shows now, reduced. Return True if another client changed its resources."""
+        if self.object:
+            own = self._plugged | self.template.capacity.keys()
+            self._advertised |= advertised_resources(self.object, found) - own
+        self.object = found
+        capacity, allocatable = ((found.get("status") or {}).get(kind) or {} for kind in AMOUNTS)
+        return any(capacity.get(name) != allocatable.get(name) for name in self._advertised)
 
     def status(self, before: views.NodeStatus, now: str) -> views.NodeStatus:
         """Return the status that the Node object is to have now. `before`: the one that it has."""
-        return {**node_status(self._inputs(), before, now), **self._amounts()}
+        return self._profiled(node_status(self._inputs(), before, now))
 
     def slices(self, labels: Mapping[str, str]) -> list[Object]:
         """Return the ResourceSlices of its connected drivers, which it owns."""
@@ -117,13 +136,10 @@ class Node:
     def _slice_name(self, driver: DriverTemplate, number: int) -> str:
         return f"{self.name}-{driver.driver}-{number}"
 
-    def _amounts(self) -> views.NodeStatus:
-        """Return capacity and allocatable: those of the profile, and the devices that plugins have now."""
-        capacity, allocatable = dict(self.template.capacity), dict(self.template.allocatable)
-        for resource, inventory in self.devices.inventory().items():
-            healthy = sum(device.health == HEALTHY for device in inventory.devices) if inventory.connected else 0
-            capacity[resource], allocatable[resource] = str(len(inventory.devices)), str(healthy)
-        return {"capacity": capacity, "allocatable": allocatable}
+    def _profiled(self, status: views.NodeStatus) -> views.NodeStatus:
+        """Return the status with the quantities of the profile instead of those of a machine."""
+        capacity = {**status["capacity"], **self.template.capacity}
+        return {**status, "capacity": capacity, "allocatable": {**status["allocatable"], **self.template.allocatable}}
 
     def _inputs(self) -> NodeStatusInputs:
         machine = MachineInfo(
@@ -138,11 +154,18 @@ class Node:
             boot_id=self.name,
             local=False,
         )
-        return NodeStatusInputs(self.name, machine, ready=True, runtime=f"{RUNTIME}://1.0.0")
+        return NodeStatusInputs(
+            self.name,
+            machine,
+            ready=True,
+            runtime=f"{RUNTIME}://1.0.0",
+            inventory=self.devices.inventory(),
+            advertised=self._advertised,
+        )
 
     def admit(self, spec: PodSpec) -> Waiting | None:
         """Count the pod and give it its devices; return why the node rejects it. Raises RoomTaken."""
-        verdict = self.room.admit(spec, self.object, frozenset())
+        verdict = self.room.admit(spec, self.object, self._unplugged())
         self.preempted.update(verdict.preempt)
         if (rejected := self.room.settle(spec, verdict)) is not None:
             return rejected
@@ -152,6 +175,11 @@ class Node:
             self.room.discount(spec.uid)
             return Waiting(error.details["reason"], f"{REJECTED}{error}")
         return None
+
+    def _unplugged(self) -> set[str]:
+        """Return the extended resources of the Node object that no device plugin of the profile has."""
+        allocatable = (self.object.get("status") or {}).get("allocatable") or {}
+        return {name for name in allocatable if is_extended(name)} - self._plugged
 
     def take_back(self, spec: PodSpec, shown: views.PodStatus, sizes: Mapping[str, Amounts]) -> None:
         """Count a pod from before the start of this process, with the devices and the address that its status shows.

@@ -13,6 +13,7 @@ import pytest
 from actors.fleet import command
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.profile import Profile
+from actors.fleet.shell import nodes
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from actors.fleet.shell.nodes import NodeTaken
 from actors.fleet.shell.pods import reduced_pod
@@ -90,6 +91,43 @@ async def test_slices_of_a_driver_that_the_profile_lost_go() -> None:
     async with running(api):
         await until_true(lambda: "gpu-0-old.example.com-0" not in api.objects["resourceslices"])
     assert "mine" in api.objects["resourceslices"]
+
+
+LOST, ADDED = "example.com/lost", "example.com/added"
+
+
+def amounts_of(api: MemoryApi, name: str) -> tuple[str, str]:
+    status = api.objects["nodes"]["gpu-0"]["status"]
+    return status["capacity"].get(name), status["allocatable"].get(name)
+
+
+async def test_resources_that_neither_profile_nor_another_client_has_are_zero() -> None:
+    """As a kubelet's: those of a plugin that the profile lost are 0, those that another client adds are allocatable."""
+    api = MemoryApi()
+    async with running(api, plugins=[{"resource": LOST, "devices": 2}]):
+        assert amounts_of(api, LOST) == ("2", "2")
+    async with running(api):
+        await until_true(lambda: amounts_of(api, LOST) == ("0", "0"))
+        await api.patch(NODES, "gpu-0", "", {"status": {"capacity": {ADDED: "4"}}}, subresource="status")
+        await until_true(lambda: amounts_of(api, ADDED) == ("4", "4"))
+        for name, resource in (("p", LOST), ("q", ADDED)):
+            requests = {"limits": {resource: "1"}}
+            bind(api, name, containers=[{"name": "a", "image": "x", "resources": requests}])
+        await until_true(lambda: (phase(api, "p"), phase(api, "q")) == ("Failed", "Running"))
+
+
+async def test_conditions_get_a_heartbeat_when_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodes, "REPORT_S", 0.05)
+    api = MemoryApi()
+    beats: set[str] = set()
+    async with running(api, nodes=1):
+
+        def beaten() -> bool:
+            conditions = api.objects["nodes"]["gpu-0"]["status"]["conditions"]
+            beats.update(condition["lastHeartbeatTime"] for condition in conditions)
+            return len(beats) > 1
+
+        await until_true(beaten)
 
 
 def pool_slices_of(api: MemoryApi) -> dict[str, tuple[int, int]]:
