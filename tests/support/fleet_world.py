@@ -109,7 +109,7 @@ class FleetWorld:
         """Step one pod; return True if something was written."""
         if pod.containers is None:
             take_over(pod)
-        inputs = StepInputs(self.now_ns, self.now_ns / SECOND, self.start_s, known or {})
+        inputs = StepInputs(self.now_ns, self.now_ns / SECOND, self.start_s, known or {}, node_read=True)
         outcome = PodStep(pod, inputs).run()
         self.events += [(pod.name, event) for event in outcome.events]
         self.wakes[pod.uid] = outcome.wake_ns

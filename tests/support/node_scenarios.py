@@ -308,6 +308,7 @@ SCENARIOS = (
     Scenario("resource-unknown", one(**limits(**{"example.com/none": "1"})), ready),
     Scenario("processors-too-many", one(**limits(cpu=BEYOND)), failed),
     Scenario("another-node", {"nodeSelector": {"no": "such"}}, failed),
+    Scenario("sysctl", {"securityContext": {"sysctls": [{"name": "net.core.somaxconn", "value": "1"}]}}, failed),
     Scenario("claim-template", TEMPLATE, ready),
     Scenario("claim-shared", SHARED, ready),
     Scenario("claim-shared-too", SHARED, ready),

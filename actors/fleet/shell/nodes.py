@@ -63,7 +63,7 @@ class FleetNodes:
         self._queue = WorkQueue(self._work, log, WORKERS)
         self._leases = WorkQueue(self._work, log, LEASE_WORKERS)
         """Apart from the rest, so that nothing keeps a node from its heartbeat."""
-        options = InformerOptions(label_selector=f"{FLEET}={fleet}", keep=_reduced_node)
+        options = InformerOptions(label_selector=f"{FLEET}={fleet}", keep=reduced_node)
         self._informer = Informer(client, NODES, options, self)
         self.registered: set[str] = set()
         """Names of the nodes that have an object and a lease."""
@@ -172,7 +172,7 @@ class FleetNodes:
                 self._taken.put_nowait(node.name)
                 return
             await self._update(node)
-        node.shown(cast("views.Node", _reduced_node(cast("views.Node", created))))
+        node.shown(cast("views.Node", reduced_node(cast("views.Node", created))))
         self._on_change(node)
 
     async def _update(self, node: Node) -> None:
@@ -290,7 +290,7 @@ def _is_old(status: views.NodeStatus) -> bool:
     return time.time() - min(beats, default=0.0) >= REPORT_S
 
 
-def _reduced_node(node: views.Node) -> Object:
+def reduced_node(node: views.Node) -> Object:
     """Reduce a node to what `Node.shown` and the admission of pods read."""
     return {
         "metadata": fields_of(node.get("metadata") or {}, METADATA),

@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from actors.fleet.shell.nodes import reduced_node
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod, fingerprint, packed, take_over
 from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
-from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, fields_of
 from protocols.kubeclient.client import ApiClient
@@ -130,14 +131,18 @@ class FleetPods:
 
     async def _step_pod(self, uid: str) -> None:
         claims: dict[str, views.ResourceClaim | None] = {}
+        node_read = False
         for _ in range(STEPS):
             pod = self.pods.get(uid)
             if pod is None or pod.node.silent or not pod.node.object:
                 return  # it is stepped again once its node registers, or is back
-            outcome = self._step(pod, claims)
+            outcome = self._step(pod, claims, node_read)
             if outcome is None:
                 return
-            if outcome.claims:
+            if outcome.reads_node:
+                await self._read_node(pod.node)
+                node_read = True
+            elif outcome.claims:
                 fetched = {name: await self._read(RESOURCECLAIMS, name, pod.namespace) for name in outcome.claims}
                 claims |= cast("dict[str, views.ResourceClaim | None]", fetched)
             elif outcome.patch is not None:
@@ -149,9 +154,16 @@ class FleetPods:
                 return
         self._queue.put((POD, uid))
 
-    def _step(self, pod: Pod, claims: Mapping[str, views.ResourceClaim | None]) -> Outcome | None:
+    async def _read_node(self, node: Node) -> None:
+        """Take the Node object as it is now, unless it has gone. Raises ApiError."""
+        if (found := await self._read(NODES, node.name, "")) is not None:
+            node.shown(cast("views.Node", reduced_node(cast("views.Node", found))))
+
+    def _step(
+        self, pod: Pod, claims: Mapping[str, views.ResourceClaim | None], node_read: bool = False
+    ) -> Outcome | None:
         """Advance the pod, record its events and set its timer. Return None for what is no pod."""
-        inputs = StepInputs(time.time_ns(), time.monotonic(), self._start_s, dict(claims))
+        inputs = StepInputs(time.time_ns(), time.monotonic(), self._start_s, dict(claims), node_read)
         try:
             self._take_over(pod)
             outcome = PodStep(pod, inputs).run()

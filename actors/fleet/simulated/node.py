@@ -20,14 +20,17 @@ from protocols.lifecycle.node.status import (
     new_node,
     node_status,
 )
-from protocols.lifecycle.pods.admission import REJECTED
+from protocols.lifecycle.pods.admission import REJECTED, forbidden_sysctl
 from protocols.lifecycle.pods.resources import Amounts, milli
 from protocols.lifecycle.pods.types import PodSpec, Waiting
 from protocols.lifecycle.status.device_health import held_in
 from protocols.messages.health import PodResourceStatus
+from protocols.node.sysctls import allowlist
 
 POD_NETWORK, NODE_NETWORK = IPv4Address("10.0.0.0"), IPv4Address("172.16.0.0")
 AMOUNTS: tuple[Amount, ...] = ("capacity", "allocatable")
+SYSCTLS = allowlist("6.12")
+"""Sysctls that pods may set: upstream's safe ones, on a kernel that has them all."""
 POD_ADDRESSES = 254
 """Addresses of pods on one node; they are given in turn."""
 
@@ -165,6 +168,8 @@ class Node:
 
     def admit(self, spec: PodSpec) -> Waiting | None:
         """Count the pod and give it its devices; return why the node rejects it. Raises RoomTaken."""
+        if (forbidden := forbidden_sysctl(spec, SYSCTLS)) is not None:
+            return forbidden
         verdict = self.room.admit(spec, self.object, self._unplugged())
         self.preempted.update(verdict.preempt)
         if (rejected := self.room.settle(spec, verdict)) is not None:

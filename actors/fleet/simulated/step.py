@@ -55,6 +55,8 @@ class StepInputs(msgspec.Struct, frozen=True):
     """Seconds from admission until containers run."""
     claims: Mapping[str, views.ResourceClaim | None] = {}
     """The claims that the last outcome asked for, by name; None for one that does not exist."""
+    node_read: bool = False
+    """The Node object was read since the last outcome asked for it."""
 
 
 class Outcome(msgspec.Struct):
@@ -68,6 +70,8 @@ class Outcome(msgspec.Struct):
     """Time of the next step; 0 for not before something changes."""
     claims: tuple[str, ...] = ()
     """Names of the ResourceClaims to read before the next step."""
+    reads_node: bool = False
+    """Read the Node object before the next step: a rejection is final, and the object may be an old one."""
     events: list[PodEvent] = msgspec.field(default_factory=list)
 
 
@@ -142,6 +146,9 @@ class PodStep:
             rejected = self._node.admit(self._spec)
         except RoomTaken:
             self._retry()
+            return False
+        if rejected is not None and not self._inputs.node_read:
+            self._outcome.reads_node = True
             return False
         if rejected is not None:
             self._pod.rejected = rejected

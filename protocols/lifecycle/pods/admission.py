@@ -10,10 +10,9 @@ from protocols.lifecycle.pods.resources import GUARANTEED, HUGE, extended_resour
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, Waiting
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.pleg import ContainerStatus
+from protocols.node.sysctls import SysctlAllowlist
 
-REASON = "UnexpectedAdmissionError"
-
-
+REASON, SYSCTL_FORBIDDEN = "UnexpectedAdmissionError", "SysctlForbidden"
 REJECTED = "Pod was rejected: "
 
 
@@ -86,3 +85,12 @@ def rejection(error: BusError) -> Waiting | None:
     if reason == REASON and not text.startswith("Allocate failed due to"):
         text = f"Allocate failed due to {text}, which is unexpected"
     return Waiting(reason, f"{REJECTED}{text}")
+
+
+def forbidden_sysctl(spec: PodSpec, allowed: SysctlAllowlist) -> Waiting | None:
+    """Return reason and message of a pod that may not set its sysctls, None if it may."""
+    pod = spec.raw.get("spec") or {}
+    for item in (pod.get("securityContext") or {}).get("sysctls") or ():
+        if fault := allowed.fault(str(item.get("name") or ""), spec.host_network, bool(pod.get("hostIPC"))):
+            return Waiting(SYSCTL_FORBIDDEN, f"{REJECTED}forbidden sysctl: {fault}")
+    return None

@@ -108,6 +108,13 @@ def test_devices_are_given_once_and_a_pod_without_any_left_is_rejected(world: Fl
     assert "Requested: 1, Available: 0" in shown[4]["message"]
 
 
+def test_pod_with_an_unsafe_sysctl_is_rejected(world: FleetWorld) -> None:
+    names = ("net.ipv4.tcp_rmem", "net.core.somaxconn")
+    contexts = [{"sysctls": [{"name": name, "value": "1"}]} for name in names]
+    safe, unsafe = (world.status(world.add(f"p{at}", ONE, securityContext=it)) for at, it in enumerate(contexts))
+    assert (safe["phase"], unsafe["phase"], unsafe.get("reason")) == ("Running", "Failed", "SysctlForbidden")
+
+
 def test_init_container_shows_its_devices_while_it_runs(world: FleetWorld) -> None:
     inits = [{"name": "i", "image": "x", **ONE}]
     pod = world.add("p", ONE, initContainers=inits, annotations={"nodeplane.dev/hollow-duration": "1s"})

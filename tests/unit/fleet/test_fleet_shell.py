@@ -116,6 +116,17 @@ async def test_resources_that_neither_profile_nor_another_client_has_are_zero() 
         await until_true(lambda: (phase(api, "p"), phase(api, "q")) == ("Failed", "Running"))
 
 
+async def test_pod_is_rejected_by_the_node_as_it_is_now_alone() -> None:
+    """A label is new, the scheduler has seen it, and the watch of nodes is behind that of pods."""
+    api = MemoryApi()
+    async with running(api):
+        api.deaf.add("nodes")
+        await api.patch(NODES, "gpu-0", "", {"metadata": {"labels": {"new": "yes"}}})
+        bind(api, "p", nodeSelector={"new": "yes"})
+        bind(api, "q", nodeSelector={"new": "no"})
+        await until_true(lambda: (phase(api, "p"), phase(api, "q")) == ("Running", "Failed"))
+
+
 async def test_conditions_get_a_heartbeat_when_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nodes, "REPORT_S", 0.05)
     api = MemoryApi()

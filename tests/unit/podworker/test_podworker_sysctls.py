@@ -5,9 +5,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from actors.podworker.pods.containers.security import forbidden_sysctl, sysctls
+from actors.podworker.pods.containers.security import sysctls
 from protocols.errors import SettingsInvalid
 from protocols.kinds import views
+from protocols.lifecycle.pods.admission import forbidden_sysctl
 from protocols.lifecycle.pods.types import read_pod
 from protocols.node.sysctls import SAFE, allowlist, namespace_of, normalized, unsafe_sysctls
 from tests.support.podworker_fakes import pod

@@ -8,9 +8,8 @@ import msgspec
 
 from protocols.kinds import views
 from protocols.kube.meta import Object
-from protocols.lifecycle.pods.admission import REJECTED
-from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, Waiting
-from protocols.node.sysctls import SysctlAllowlist, normalized
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
+from protocols.node.sysctls import normalized
 from protocols.wire import cri_pb2
 
 MASKED = (
@@ -223,15 +222,3 @@ def _moved(container: ContainerSpec) -> Iterator[tuple[int, int]]:
     for port in container.raw.get("ports") or ():
         if port.get("hostPort") and port["hostPort"] != port.get("containerPort"):
             yield int(port["hostPort"]), int(port.get("containerPort") or 0)
-
-
-SYSCTL_FORBIDDEN = "SysctlForbidden"
-
-
-def forbidden_sysctl(spec: PodSpec, allowed: SysctlAllowlist) -> Waiting | None:
-    """Return reason and message of a pod that may not set its sysctls, None if it may."""
-    pod = spec.raw.get("spec") or {}
-    for item in pod_context(spec).get("sysctls") or ():
-        if fault := allowed.fault(str(item.get("name") or ""), spec.host_network, bool(pod.get("hostIPC"))):
-            return Waiting(SYSCTL_FORBIDDEN, f"{REJECTED}forbidden sysctl: {fault}")
-    return None

@@ -10,7 +10,7 @@ from pathlib import Path
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import HostnameTooLong, RuntimeClassUnknown, SyncFailed, VolumeNotReady
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
-from actors.podworker.pods.containers.security import REASON, forbidden_sysctl, unenforced
+from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
 from actors.podworker.pods.volumes.volumes import Volumes
 from actors.podworker.pods.workers.claims import ClaimPreparation
@@ -20,7 +20,7 @@ from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.lifecycle.pods import runtime_status
-from protocols.lifecycle.pods.admission import REJECTED, admit_request, rejection
+from protocols.lifecycle.pods.admission import REJECTED, admit_request, forbidden_sysctl, rejection
 from protocols.lifecycle.pods.claims import with_cdi
 from protocols.lifecycle.pods.deadline import EXCEEDED, deadline_ns
 from protocols.lifecycle.pods.resources import allocated_pod, desired_amounts, shown_sizes
