@@ -59,12 +59,20 @@ KINDS: dict[str, Callable[[Sources, WhyTarget], Awaitable[Diagnosis]]] = {
 }
 
 
+NAMESPACED = ("pod", "claim")
+
+
 def target_of(text: str, namespace: str) -> WhyTarget:
-    """Read KIND/NAME, KIND also as `kubectl get -o name` prints it; a name alone is a pod's. Raises UsageError."""
+    """Read KIND/NAME or KIND/NAMESPACE/NAME, KIND also as `kubectl get -o name` prints it; a name alone is a pod's.
+
+    Raises UsageError.
+    """
     kind, slash, name = text.partition("/")
     if not slash:
         kind, name = "pod", text
     kind = kind.partition(".")[0].removesuffix("s").removeprefix("resource")
+    if kind in NAMESPACED and "/" in name:  # as an answer names its target
+        namespace, _, name = name.partition("/")
     if kind not in KINDS or not name:
         hint = did_you_mean(kind, {known: f"{known}/{name}" for known in KINDS}) if kind not in KINDS else ""
         raise UsageError(f"{text!r} names no target; {hint}give KIND/NAME, KIND one of {', '.join(KINDS)}")

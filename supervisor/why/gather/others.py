@@ -12,6 +12,7 @@ from protocols.kube.errors import ApiError
 from protocols.kube.meta import key_of, uid_of
 from protocols.kube.objects import mapping, rows
 from protocols.messages.supervisor import ActorStatus
+from protocols.process.texts import listed
 from supervisor.base.errors import SupervisorError, UsageError
 from supervisor.dra.explain import EVERY, SELECTED
 from supervisor.dra.sources import RESOURCES, list_objects
@@ -26,7 +27,7 @@ from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
 from supervisor.why.gather.sources import DeviceManager, SourceReader, Sources, get, here, names, objects_of, unknown
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
-from supervisor.why.others.plugins import plugin_sentence
+from supervisor.why.others.plugins import NAMED, plugin_sentence
 
 DEVICES = "devices"
 """The process of the device manager."""
@@ -71,7 +72,7 @@ async def _unknown_plugin(sources: Sources, name: str, known: list[str]) -> Usag
         nodes = (await offered_elsewhere(sources)).get(name, [])
     if nodes:
         return UsageError(
-            f"{name} is offered by node {', '.join(nodes)}, which runs elsewhere; ask there, with its --root"
+            f"{name} is offered by node {listed(nodes, NAMED)}, which runs elsewhere; ask there, with its --root"
         )
     return unknown("plugin or driver", name, known, "nodeplane devices --plugins")
 

@@ -9,6 +9,7 @@ from protocols.kube.meta import condition, key_of, meta
 from protocols.kube.objects import mapping, rows
 from protocols.kube.times import time_or
 from protocols.messages.devices import DeviceHealth
+from protocols.process.texts import listed
 from supervisor.base.errors import SupervisorError
 from supervisor.dra.why_text import reason_of
 from supervisor.why.model.text import ago, event_line, joined
@@ -93,9 +94,7 @@ def _reserved(found: ClaimEvidence) -> list[str]:
 
 
 def _devices(found: ClaimEvidence) -> str:
-    names = [str(device_of(result)) for result in results_of(found.claim)]
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return (joined(names[:NAMED]) or "no device") + more
+    return listed([str(device_of(result)) for result in results_of(found.claim)], NAMED) or "no device"
 
 
 def _health(found: ClaimEvidence) -> Iterator[tuple[str, DeviceHealth]]:

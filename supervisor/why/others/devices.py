@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 
+from protocols.process.texts import listed
 from supervisor.calls.text import record_lines
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import CONNECTED, SILENT, driver_state
 from supervisor.why.model.text import ago, at, joined, plural, span_text
 from supervisor.why.model.types import DeviceEvidence, DriverEvidence, Finding
-from supervisor.why.others.plugins import diagnose_plugin, odd_words
+from supervisor.why.others.plugins import NAMED, diagnose_plugin, odd_words
 
 HEALTHY = "Healthy"
 
@@ -94,7 +95,9 @@ def diagnose_driver(found: DriverEvidence) -> Finding:
         reason = f"no driver of this name has registered{since}{published if found.slices else ''}"
         advice = "start it: it registers by a socket in plugins_registry/"
         if found.elsewhere:
-            reason += f" for {joined(found.elsewhere)}, which {'run' if found.elsewhere[1:] else 'runs'} elsewhere"
+            reason += (
+                f" for {listed(found.elsewhere, NAMED)}, which {'run' if found.elsewhere[1:] else 'runs'} elsewhere"
+            )
             advice = "ask there, with the --root of that node"
         return Finding("not registered", reason, tuple(_last_calls(found)), (advice,))
     state, driver = driver_state(found.row.driver), found.row.driver

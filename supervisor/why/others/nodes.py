@@ -7,7 +7,7 @@ from protocols.kinds import views
 from protocols.kube.errors import SHAPE_ERRORS
 from protocols.kube.meta import Object, condition
 from protocols.kube.objects import mapping, rows
-from protocols.kube.taints import node_taints, taint_text
+from protocols.kube.taints import HARD, node_taints, taint_text
 from protocols.kube.times import time_or
 from protocols.messages.supervisor import ActorStatus
 from supervisor.base.errors import SupervisorError
@@ -62,7 +62,7 @@ def _unschedulable(found: NodeEvidence) -> Finding | None:
 
 
 def _tainted(found: NodeEvidence) -> Finding | None:
-    taints = [taint_text(taint) for taint in node_taints(found.node)]
+    taints = [taint_text(taint) for taint in node_taints(found.node) if taint.effect in HARD]
     if not taints:
         return None
     return Finding("tainted", f"it has taint {joined(taints)}, which a pod must tolerate", tuple(_evidence(found)))
@@ -72,7 +72,7 @@ def _ready(found: NodeEvidence) -> Finding:
     entry = condition(found.node, READY) or {}
     reason = f"condition Ready is {_condition(entry, found.now)}"
     dead = [_process(actor) for actor in _dead(found)]
-    evidence = (*dead[1:], *_adopting(found))
+    evidence = (*dead[1:], *_adopting(found), *_taints(found))
     return Finding("ready, with a process down" if dead else "ready", "; ".join([reason, *dead[:1]]), evidence)
 
 
@@ -116,5 +116,9 @@ def _evidence(found: NodeEvidence) -> Iterator[str]:
     yield from _processes(found)
     for odd in _odd_conditions(found.node):
         yield f"condition {odd.get('type')} is {_condition(odd, found.now)}"
-    yield from (f"taint {taint_text(taint)}" for taint in node_taints(found.node))
+    yield from _taints(found)
     yield from (event_line(event) for event in found.events[-4:])
+
+
+def _taints(found: NodeEvidence) -> Iterator[str]:
+    yield from (f"taint {taint_text(taint)}" for taint in node_taints(found.node))

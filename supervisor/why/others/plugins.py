@@ -113,7 +113,7 @@ def not_back(found: PluginEvidence) -> Finding | None:
         return None
     began = found.manager_since or found.socket_since
     why = f" ({found.manager_restart})" if found.manager_restart else ""
-    reason = f"it served until the device manager restarted at {ago(began, found.now)}{why}"
+    reason = f"it served before the device manager restarted at {ago(began, found.now)}{why}"
     if found.socket_since:
         reason += f"; kubelet.sock is new since {at(found.socket_since)}, no Register since"
     advice = "a plugin must watch kubelet.sock and register again when it is created"

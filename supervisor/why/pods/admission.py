@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from protocols.kube.meta import condition_true, name_of
+from protocols.kube.meta import condition_true
 from protocols.kube.pods import is_finished, node_of
 from protocols.trace import Row
 from supervisor.calls.text import record_lines
@@ -39,8 +39,7 @@ def rejected(found: PodEvidence) -> Finding | None:
 def no_such_node(found: PodEvidence) -> Finding | None:
     """Explain a pod that names a node which the API does not have."""
     pod = found.pod or {}
-    unread = any(line.startswith("node could not be read") for line in found.unread)
-    if not node_of(pod) or found.node is not None or unread or status_of(pod).get("phase") != "Pending":
+    if not _lacks_node(found) or status_of(pod).get("phase") != "Pending":
         return None
     reason = f"node {node_of(pod)} does not exist; a pod that names a node is left to it, no scheduler looks at it"
     advice = "correct or leave out spec.nodeName in a new pod; `kubectl get nodes` lists those there are"
@@ -48,13 +47,23 @@ def no_such_node(found: PodEvidence) -> Finding | None:
 
 
 def node_lost(found: PodEvidence) -> Finding | None:
-    """Explain a pod whose node does not report."""
+    """Explain a pod whose node does not report, or is gone."""
     pod = found.pod or {}
-    if found.node is None or condition_true(found.node, "Ready") or is_finished(pod):
+    ready = found.node is not None and condition_true(found.node, "Ready")
+    if is_finished(pod) or ready or (found.node is None and not _lacks_node(found)):
         return None
-    name = name_of(found.node)
-    reason = f"its node {name} is not Ready, so nothing is known of the pod since"
-    return Finding("node not ready", reason, advice=(f"see `nodeplane why node/{name}`",))
+    name, advice = node_of(pod), f"see `nodeplane why node/{node_of(pod)}`"
+    state = "is not Ready"
+    if found.node is None:
+        state, advice = "does not exist any more", "it is deleted after a while, unless its node registers again"
+    reason = f"its node {name} {state}, so nothing is known of the pod since"
+    return Finding("node not ready", reason, advice=(advice,))
+
+
+def _lacks_node(found: PodEvidence) -> bool:
+    """Return True if the API has no node of the name that the pod has."""
+    unread = any(line.startswith("node could not be read") for line in found.unread)
+    return bool(node_of(found.pod or {})) and found.node is None and not unread
 
 
 def waits_for_plugin(found: PodEvidence) -> Finding | None:

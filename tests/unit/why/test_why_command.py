@@ -32,6 +32,8 @@ HOSTILE = Diagnosis("pod/default/a", "failed", "end\x1b[2J\nfake", ("log: \x1b]0
         ("resourceclaim.resource.k8s.io/gpu", WhyTarget("claim", "gpu", "n")),
         ("device/example.com/gpu/gpu-0", WhyTarget("device", "example.com/gpu/gpu-0", "n")),
         ("plugin/example.com/gpu", WhyTarget("plugin", "example.com/gpu", "n")),
+        ("pod/other/web", WhyTarget("pod", "web", "other")),
+        ("claims/other/gpu", WhyTarget("claim", "gpu", "other")),
     ],
 )
 def test_target_is_kind_and_name(text: str, target: WhyTarget) -> None:
@@ -39,7 +41,8 @@ def test_target_is_kind_and_name(text: str, target: WhyTarget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "hint"), [("nod/a", "did you mean node/a?"), ("pod/", "KIND/NAME"), ("x/y", "one of")]
+    ("text", "hint"),
+    [("nod/a", "did you mean node/a?"), ("pod/", "KIND/NAME"), ("pod/n/", "KIND/NAME"), ("x/y", "one of")],
 )
 def test_unknown_kind_is_an_error_with_a_hint(text: str, hint: str) -> None:
     with pytest.raises(UsageError, match=hint.replace("?", r"\?")):

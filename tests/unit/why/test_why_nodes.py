@@ -156,11 +156,16 @@ async def test_driver_is_found_on_the_node_that_it_serves() -> None:
     assert elsewhere.reason == (
         "no driver of this name has registered; it has published 1 ResourceSlice for n3, which runs elsewhere"
     )
+    many = diagnose_driver(await driver(DeviceManager(), nodes=tuple(f"n{at}" for at in range(3, 1_003))))
+    assert many.reason.endswith("for n10, n100, n1000, n1001, n1002 and 995 more, which run elsewhere")
 
 
 async def test_plugin_of_a_node_elsewhere_is_asked_for_there() -> None:
     with pytest.raises(UsageError, match=f"{GPU} is offered by node n3, which runs elsewhere"):
         await gather_plugin(sources(DeviceManager(), nodes=[node("n1", allocatable={}), node("n3")]), GPU)
+    many = [node(f"n{at}") for at in range(3, 203)]
+    with pytest.raises(UsageError, match="n3, n4, n5, n6, n7 and 195 more, which runs elsewhere"):
+        await gather_plugin(sources(DeviceManager(), nodes=many), GPU)
     with pytest.raises(UsageError, match="no plugin or driver is called"):
         await gather_plugin(sources(DeviceManager(), forbidden=NODES), GPU)
 

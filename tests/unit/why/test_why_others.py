@@ -1,7 +1,7 @@
 """`nodeplane why` of devices, claims, nodes and plugins, from evidence that a real plane had."""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -45,7 +45,7 @@ def check(found: Finding, state: str, words: list[str]) -> None:
         (
             "plugin-not-back",
             "did not come back",
-            ["served until", "(restart ordered)", "is new since", "no Register since"],
+            ["served before", "(restart ordered)", "is new since", "no Register since"],
         ),
         (
             "plugin-failing",
@@ -158,6 +158,14 @@ def test_claim_state_names_the_reason(name: str, state: str, words: list[str]) -
 )
 def test_node_state_names_the_reason(name: str, state: str, words: list[str]) -> None:
     check(diagnose_node(recorded(name, NodeEvidence)), state, words)
+
+
+@pytest.mark.parametrize(("effect", "state"), [("PreferNoSchedule", "ready"), ("NoSchedule", "tainted")])
+def test_node_is_tainted_by_what_pods_must_tolerate(effect: str, state: str) -> None:
+    found = recorded("node-ready", NodeEvidence)
+    node: Any = {**found.node, "spec": {"taints": [{"key": "a", "value": "b", "effect": effect}]}}
+    shown = diagnose_node(msgspec.structs.replace(found, node=node))
+    assert (shown.state, shown.evidence[0]) == (state, f"taint a=b:{effect}")
 
 
 def test_node_names_the_condition_and_the_process() -> None:

@@ -112,7 +112,7 @@ def test_crash_loop_shows_the_last_lines_of_the_log() -> None:
 @pytest.mark.parametrize(
     ("name", "resource", "state"),
     [
-        ("rejected-after-wait", "example.com/gpu", "did not come back: it served until the device manager restarted"),
+        ("rejected-after-wait", "example.com/gpu", "did not come back: it served before the device manager restarted"),
         ("rejected", "example.com/nic", "serves unhealthy devices"),
     ],
 )
@@ -277,6 +277,10 @@ def test_pod_of_a_lost_node_names_the_node() -> None:
     lost = diagnose_pod(msgspec.structs.replace(found, node=node))
     assert lost.state == "node not ready"
     assert "its node vm is not Ready" in lost.reason
+    gone = diagnose_pod(msgspec.structs.replace(found, node=None))
+    assert (gone.state, gone.reason[:34]) == ("node not ready", "its node vm does not exist any mor")
+    unread = msgspec.structs.replace(found, node=None, unread=("node could not be read: x",))
+    assert diagnose_pod(unread).state == "running"
 
 
 def test_pod_that_its_node_has_not_seen_waits_for_its_node() -> None:
