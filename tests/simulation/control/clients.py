@@ -15,6 +15,7 @@ from protocols.kubeclient.informer import Informer, InformerOptions
 from tests.simulation.control.history import History, Seen
 from tests.simulation.model import Main
 from tests.simulation.world.process import Process
+from tests.simulation.world.transport import SimTransport
 from tests.support.linear import Operation
 
 NAMESPACE = "default"
@@ -39,8 +40,12 @@ def value_of(obj: Object) -> bytes:
 class HttpWriter:
     """Reads an object, then creates, replaces or deletes it; each call is recorded with the world's time."""
 
-    def __init__(self, name: str, options: ClientOptions, prefix: bytes, history: History) -> None:
+    def __init__(
+        self, name: str, options: ClientOptions, prefix: bytes, history: History, torn_share: float = 0.0
+    ) -> None:
+        """`torn_share`: share of its writes of which a reset cuts the answer short."""
         self.name, self._options, self._prefix, self._history = name, options, prefix, history
+        self._torn_share = torn_share
         self._count = 0
         self._writes: tuple[bytes, float, Operation] | None = None
         """The write under way: its key, when the client read what it acts on, and the call without an answer."""
@@ -91,6 +96,8 @@ class HttpWriter:
         self._history.record(key, called, Operation("get", called, world.now, seen=seen))
         began, called, value = called, world.now, None if held and deletes else self._value()
         self._writes = key, began, Operation("cas", called, value=value, expected=seen)
+        if self._torn_share and world.random(f"torn/{self.name}").random() < self._torn_share:
+            _tear_answers(process)
         try:
             answer = await self._write(client, name, held, value)
         except (ApiError, ApiAway) as error:
@@ -121,6 +128,13 @@ class HttpWriter:
     def _value(self) -> bytes:
         self._count += 1
         return f"{self.name}-{self._count}".encode()
+
+
+def _tear_answers(process: Process) -> None:
+    """Reset the connections of a process within what arrives next: the server has done what it was asked for."""
+    for end in process.ends:
+        if isinstance(end, SimTransport):
+            end.torn = True
 
 
 class HttpWatcher:

@@ -78,7 +78,10 @@ class ControlProfile:
         direct: list[Writer | HttpWriter] = [*self._direct]
         self._leases = LeaseHolder("holder", options, self._history)
         admin = client_options(self._settings, "admin")
-        over_http = [HttpWriter(f"client-{n}", admin, self._prefix, self._history) for n in range(self.http_writers)]
+        torn = self._world.draw("torn_answers_share", 0.2, 0.02, 0.0)
+        over_http = [
+            HttpWriter(f"client-{n}", admin, self._prefix, self._history, torn) for n in range(self.http_writers)
+        ]
         self._over_http, direct = over_http, [*direct, *over_http]
         busy = {"owner": owner(admin)} if self._has_workloads else {}
         return {each.name: each.main() for each in (*direct, self._leases)} | busy
