@@ -237,6 +237,11 @@ def is_static(pod: views.Pod) -> bool:
     return bool(annotations.get(SOURCE) == "file")
 
 
+def format_pod(spec: PodSpec) -> str:
+    """Return the pod as messages of kubelet name it."""
+    return f"{spec.name}_{spec.namespace}({spec.uid})"
+
+
 def object_uid(obj: Mapping[str, Any]) -> str:
     """Return metadata.uid; empty if the object has none."""
     return str((obj.get("metadata") or {}).get("uid", ""))

@@ -16,6 +16,7 @@ from protocols.lifecycle.pods.types import (
     PodSpec,
     Start,
     Waiting,
+    format_pod,
 )
 from protocols.lifecycle.restarts import backoff
 from protocols.messages.pleg import ContainerStatus, PodStatus
@@ -138,9 +139,8 @@ class Restarts:
         return Start(name=container.name, attempt=attempt, crashed_ns=crashed_ns)
 
     def _wait(self, name: str, entry: BackoffEntry, ready_ns: int) -> None:
-        pod = f"{self._spec.name}_{self._spec.namespace}({self._spec.uid})"
-        delay = backoff.format_delay(entry.delay_ns)
-        self.waiting[name] = Waiting(CRASH_LOOP, f"back-off {delay} restarting failed container={name} pod={pod}")
+        text = f"back-off {backoff.format_delay(entry.delay_ns)} restarting failed container={name}"
+        self.waiting[name] = Waiting(CRASH_LOOP, f"{text} pod={format_pod(self._spec)}")
         self.wake_ns = min(self.wake_ns or ready_ns, ready_ns)
 
     def _newest(self, name: str) -> ContainerStatus | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from protocols.lifecycle.pods import runtime_status
-from protocols.lifecycle.pods.types import APP, EPHEMERAL, ContainerSpec, PodSpec, Waiting
+from protocols.lifecycle.pods.types import APP, EPHEMERAL, ContainerSpec, PodSpec, Waiting, format_pod
 from protocols.lifecycle.restarts.policy import CRASH_LOOP
 from protocols.messages.pleg import PodStatus
 
@@ -53,7 +53,7 @@ def new_backoffs(
         ended = newest[name][0].id if name in newest else ""
         if why.reason == CRASH_LOOP and ended not in announced:
             announced.add(ended)
-            text = f"Back-off restarting failed container {name} in pod {spec.name}_{spec.namespace}({spec.uid})"
+            text = f"Back-off restarting failed container {name} in pod {format_pod(spec)}"
             yield PodEvent("Warning", "BackOff", text, spec.find(name))
 
 

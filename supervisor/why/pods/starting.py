@@ -104,9 +104,8 @@ def post_start(found: PodEvidence) -> Finding | None:
     """Explain a container that is shown as waiting until its postStart hook has ended."""
     for container in containers(found.pod or {}):
         hook = hook_of(container, "postStart")
-        began = next(
-            (event.at for event in reversed(found.events) if event.message == f"Started container {container.name}"), 0
-        )
+        starts = (e.at for e in reversed(found.events) if (e.reason, e.container) == ("Started", container.name))
+        began = next(starts, 0)
         if hook and began and container.waiting in ("ContainerCreating", "PodInitializing"):
             reason = (
                 f"container {container.name} started at {ago(began, found.now)} and runs its postStart hook ({hook})"

@@ -1,11 +1,14 @@
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from actors.podworker.model.dependencies import NodeFields
+from actors.podworker.model.dependencies import ImageFound, NodeFields
+from actors.podworker.model.errors import ContainerConfigInvalid
 from actors.podworker.pods.containers.config import ConfigInputs, container_config
+from actors.podworker.pods.containers.images import check_user
 from actors.podworker.pods.containers.sandbox import sandbox_config
 from actors.podworker.pods.containers.security import MASKED, READ_ONLY, ImageUser, sysctls, unenforced
 from actors.podworker.pods.volumes.paths import VolumePaths
@@ -36,6 +39,26 @@ def context(
 ) -> pb.LinuxContainerSecurityContext:
     raw = container("a", securityContext=own) if own is not None else container("a")
     return config(raw, user, securityContext=of_pod).linux.security_context
+
+
+@pytest.mark.parametrize(
+    ("own", "image", "fault"),
+    [
+        ({"runAsUser": 0}, ImageFound("i", uid=7), "container's runAsUser breaks non-root policy"),
+        ({}, ImageFound("i"), "container has runAsNonRoot and image will run as root"),
+        ({}, ImageFound("i", username="app"), "image has non-numeric user (app), cannot verify user is non-root"),
+        ({"runAsUser": 7}, ImageFound("i"), ""),
+        ({"runAsNonRoot": False}, ImageFound("i"), ""),
+    ],
+)
+def test_root_is_rejected_in_upstreams_words(own: Object, image: ImageFound, fault: str) -> None:
+    raw = container("a", securityContext=own)
+    spec = read_pod(pod(raw, securityContext={"runAsNonRoot": True}))
+    if not fault:
+        return check_user(spec, spec.containers[0], image)
+    with pytest.raises(ContainerConfigInvalid, match=re.escape(f'{fault} (pod: "p_ns(uid-1)", container: a)')):
+        check_user(spec, spec.containers[0], image)
+    return None
 
 
 def test_nothing_said_is_kubelets_default() -> None:

@@ -39,7 +39,11 @@ async def test_a_pod_comes_up_and_goes_away(tmp_path: Path) -> None:
         await scene.running()
         fake = scene.fake
         assert scene.status["phase"] == "Running"
-        assert fake.recorder.reasons() == ["Pulled", "Created", "Started"]
+        assert [(reason, message) for _, reason, message in fake.recorder.events] == [
+            ("Pulled", 'Container image "img:1" already present on machine and can be accessed by the pod'),
+            ("Created", "Container created"),
+            ("Started", "Container started"),
+        ]
         assert (tmp_path / "logs" / "ns_p_uid-1" / "a").is_dir()
         scene.delete()
         await scene.until(lambda: scene.worker.state.stage is PodStage.FINISHED)

@@ -12,12 +12,13 @@ import msgspec
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound
 from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
+from actors.podworker.pods.containers.security import effective
 from actors.podworker.pods.environment.references import SECRET, Ref, fetch
 from actors.podworker.pods.volumes.payload import IMAGE, kind_of, volumes_of
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
-from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, format_pod
 from protocols.process.rates import backoff_delay
 from protocols.wire import cri_pb2
 
@@ -179,7 +180,8 @@ class Images:
         present = await self._inspect(spec, container, volume)
         if present is not None and (policy != ALWAYS or self._deps.node_info.embedded):
             self._failed.pop(container.image, None)
-            self._event(spec, "Pulled", f'Container image "{container.image}" already present on machine', container)
+            message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
+            self._event(spec, "Pulled", message, container)
         elif policy == NEVER:
             message = f'Container image "{container.image}" is not present with pull policy of Never'
             self._event(spec, ERR_NEVER, message, container, "Warning")
@@ -242,8 +244,8 @@ class Images:
         refs = () if self._deps.node_info.embedded else pull_refs(spec)
         contents = await fetch(self._deps.objects, spec.namespace, refs)
         if missing := ", ".join(ref.name for ref in refs if contents[ref] is None):
-            text = f"image pull secrets not found: {missing}; image {container.image} is pulled without them"
-            self._event(spec, NO_SECRET, text, container, "Warning")
+            text = f"Unable to retrieve some image pull secrets ({missing})"
+            self._event(spec, NO_SECRET, f"{text}; attempting to pull the image may not succeed.", container, "Warning")
         secrets = [secret for ref in refs if (secret := contents[ref]) is not None]
         return await asyncio.to_thread(credentials, container.image, secrets)
 
@@ -253,15 +255,16 @@ class Images:
 
 def check_user(spec: PodSpec, container: ContainerSpec, image: ImageFound) -> None:
     """Enforce runAsNonRoot for the requested user, or else the image's. Raises ContainerConfigInvalid."""
-    own = container.raw.get("securityContext") or {}
-    merged = {**((spec.raw.get("spec") or {}).get("securityContext") or {}), **own}
-    if not merged.get("runAsNonRoot"):
-        return
-    user = merged.get("runAsUser")
-    if user == 0:
-        raise ContainerConfigInvalid("container's runAsUser breaks non-root policy")
-    if user is None and image.username:
+    merged = effective(spec, container)
+    if merged.get("runAsNonRoot") and (fault := _root_fault(merged.get("runAsUser"), image)):
+        raise ContainerConfigInvalid(f'{fault} (pod: "{format_pod(spec)}", container: {container.name})')
+
+
+def _root_fault(user: object, image: ImageFound) -> str:
+    """Return why the container may run as root, in upstream's words; empty if it does not."""
+    if user is not None:
+        return "container's runAsUser breaks non-root policy" if user == 0 else ""
+    if image.username:
         why = f"image has non-numeric user ({image.username}), cannot verify user is non-root"
-        raise ContainerConfigInvalid(f"container has runAsNonRoot and {why}")
-    if user is None and not image.uid:
-        raise ContainerConfigInvalid("container has runAsNonRoot and image will run as root")
+        return f"container has runAsNonRoot and {why}"
+    return "" if image.uid else "container has runAsNonRoot and image will run as root"

@@ -97,7 +97,7 @@ class Starter:
             return Failure(Waiting(error.reason, str(error)), soon=error.reason == ERR_PULL)
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
-        self._deps.recorder.pod(spec, "Normal", "Created", f"Created container: {container.name}", container)
+        self._deps.recorder.pod(spec, "Normal", "Created", "Container created", container)
         return await self._run(request, container_id)
 
     async def _create(self, request: StartRequest) -> str:
@@ -158,7 +158,7 @@ class Starter:
             message = _sure(error)
             self._failed(spec, container, Waiting(RUN_ERROR, message))
             return Failure(Waiting(RUN_ERROR, message), container_id, StartFailure(time.time_ns(), message))
-        self._deps.recorder.pod(spec, "Normal", "Started", f"Started container {container.name}", container)
+        self._deps.recorder.pod(spec, "Normal", "Started", "Container started", container)
         if hook := hook_of(container, POST_START):
             return await self._post_start(request, container_id, hook)
         return None

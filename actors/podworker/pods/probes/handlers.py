@@ -20,7 +20,7 @@ from protocols.bus import BusError, DeadlineExceeded
 from protocols.kinds import views
 from protocols.kube.request_uri import uri_host
 from protocols.lifecycle.pods.probes import ProbeAttempt, ProbeOutcome, ProbeTarget, target
-from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, format_pod
 from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
@@ -198,9 +198,7 @@ def hook_of(container: ContainerSpec | None, kind: Literal["postStart", "preStop
 
 def hook_failure(spec: PodSpec, container: ContainerSpec, hook: views.LifecycleHandler, error: Exception) -> str:
     """Return the message of a failed hook for the container's status, with upstream's words."""
-    where = (
-        f'for Container "{container.name}" in Pod "{spec.name}_{spec.namespace}({spec.uid})" failed - error: {error}'
-    )
+    where = f'for Container "{container.name}" in Pod "{format_pod(spec)}" failed - error: {error}'
     if hook.get("exec"):
         return f"Exec lifecycle hook ([{' '.join(map(str, hook['exec'].get('command') or ()))}]) {where}"
     if hook.get("httpGet"):
