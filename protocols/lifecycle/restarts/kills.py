@@ -60,10 +60,9 @@ def _kill(run: ContainerStatus, message: str, grace: int = 0, restart: bool = Fa
     return Kill(id=run.id, name=run.name, message=message, grace=grace, restart=restart)
 
 
-def stop_all(spec: PodSpec, live: Collection[ContainerStatus], message: str = "") -> tuple[Kill, ...]:
+def stop_all(spec: PodSpec, live: Collection[ContainerStatus]) -> tuple[Kill, ...]:
     """Return the kills that end a pod: all at once, but sidecars wait for the containers that they serve."""
-    kills = (_kill(run, message or f"Stopping container {run.name}") for run in live)
-    return ordered(spec, tuple(kills))
+    return ordered(spec, (_kill(run, f"Stopping container {run.name}") for run in live))
 
 
 def ordered(spec: PodSpec, kills: Iterable[Kill]) -> tuple[Kill, ...]:

@@ -63,7 +63,7 @@ def _without_sandbox(spec: PodSpec, status: PodStatus, restarts: Restarts) -> Po
     running = runtime_status.live(status)
     stop = teardown(status)
     if running or stop:  # everything of the old sandbox ends first; a newer status decides on the next one
-        return PodActions(kill=stop_all(spec, running, "Pod sandbox changed"), stop_sandboxes=stop)
+        return PodActions(kill=stop_all(spec, running), stop_sandboxes=stop)
     never = spec.restart_policy == NEVER and not any(own_policy(c) for c in spec.apps)
     if never and status.sandboxes and status.containers:
         return PodActions()

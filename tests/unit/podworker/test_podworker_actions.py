@@ -129,7 +129,7 @@ def test_sidecar_comes_back_beside_running_apps() -> None:
 def test_dead_sandbox_is_stopped_first_and_recreated_later() -> None:
     dead = SandboxStatus(id="s1", ready=False, attempt=0, created_ns=S)
     first = plan(pod(container("a")), status(run("a"), boxes=[dead]))
-    assert first.kill
+    assert [kill.message for kill in first.kill] == ["Stopping container a"]
     assert not first.start
     assert first.create_sandbox == -1
     second = plan(pod(container("a")), status(run("a", "exited", code=137, finished=NOW - S), boxes=[dead]))

@@ -449,6 +449,8 @@ async def test_earlier_sandboxes_are_removed_with_their_last_container(tmp_path:
             await runtime.stop_sandbox(max(runtime.sandboxes.values(), key=lambda box: box.created).id)
         await scene.until(back)
         await scene.until(lambda: len(runtime.sandboxes) == len(runtime.containers) == 2)
+    text = "Pod sandbox changed, it will be killed and re-created."
+    assert scene.fake.recorder.events.count(("Normal", "SandboxChanged", text)) == 4
 
 
 @pytest.mark.scenario("I5")

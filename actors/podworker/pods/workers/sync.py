@@ -281,9 +281,6 @@ class PodSync:
             if kill.restart:
                 self._state.replaced.add(kill.id)
             self._killer.stop(spec, kill, kill.grace or spec.grace)
-        if plan.stop_sandboxes:
-            text = "Pod sandbox changed, it will be killed and re-created."
-            self._deps.recorder.pod(spec, "Normal", "SandboxChanged", text)
         for sandbox_id in plan.stop_sandboxes:
             with span(spec.uid, "stop sandbox", id=sandbox_id):
                 await runtime.stop_sandbox(sandbox_id)
@@ -307,7 +304,7 @@ class PodSync:
             self._deps.recorder.pod(spec, "Warning", "NetworkNotReady", f"network is not ready: {fault}")
             self._pause(SANDBOX, "", fault, soon=True)
             return None
-        self._record_unenforced(plan)
+        self._announce_sandbox(plan)
         node_info = self._deps.node_info
         try:
             config = sandbox_config(spec, plan.create_sandbox, node_info.logs, node_resolv(spec), node_info.embedded)
@@ -325,11 +322,13 @@ class PodSync:
         self._passed(SANDBOX)
         return SandboxRef(sandbox_id, plan.create_sandbox)
 
-    def _record_unenforced(self, plan: PodActions) -> None:
-        """Record what is not enforced, once before the first sandbox."""
-        text = unenforced(self._state.spec, self._deps.node_info.embedded, self._deps.node_info.root_user)
-        if text and plan.create_sandbox == 0:
-            self._deps.recorder.pod(self._state.spec, "Warning", REASON, text)
+    def _announce_sandbox(self, plan: PodActions) -> None:
+        """Record that a sandbox is replaced, or before the first one what of the pod is not enforced."""
+        record_event, spec, node_info = self._deps.recorder.pod, self._state.spec, self._deps.node_info
+        if plan.create_sandbox > 0:
+            record_event(spec, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
+        elif text := unenforced(spec, node_info.embedded, node_info.root_user):
+            record_event(spec, "Warning", REASON, text)
 
     @staticmethod
     def _make_log_directory(path: str) -> None:
