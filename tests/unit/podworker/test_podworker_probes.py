@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 
 from actors.podworker.model.probe_metrics import ProbeMetrics
+from actors.podworker.pods.probes import handlers
 from actors.podworker.pods.probes.handlers import check, http_url
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kinds import views
@@ -201,10 +202,36 @@ async def test_grpc_health(ip: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     assert (await ask("good")).outcome is ProbeOutcome.SUCCESS
     assert (await ask("x" * 200 + "good")).outcome is ProbeOutcome.SUCCESS
-    assert (await ask("")).output == "service unhealthy"
+    assert (await ask("")).output == 'service unhealthy (responded with "NOT_SERVING")'
     assert asked == [b"\x0a\x04good", b"\x0a\xcc\x01" + b"x" * 200 + b"good", b""]
     await server.stop(0)
     assert (await ask("good")).outcome is ProbeOutcome.FAILURE
+    assert (await ask("good")).output.startswith("error: failed to connect service ")
+
+
+@pytest.mark.parametrize(
+    ("handler", "text"),
+    [
+        (
+            {"httpGet": {"port": 1, "path": "/a"}},
+            'Get "http://127.0.0.1:1/a": context deadline exceeded (Client.Timeout exceeded while awaiting headers)',
+        ),
+        ({"tcpSocket": {"port": 1}}, "dial tcp 127.0.0.1:1: i/o timeout"),
+        ({"grpc": {"port": 1}}, "timeout: health rpc did not complete within 1m30s"),
+        ({"exec": {"command": ["sleep", "9"]}}, 'command timed out: "sleep 9" timed out after 1m30s'),
+    ],
+)
+async def test_probe_without_an_answer_in_time_fails_in_upstreams_words(
+    handler: Any, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def late(*args: object) -> None:
+        raise TimeoutError
+
+    for name in ("fetch", "_tcp", "_grpc"):
+        monkeypatch.setattr(handlers, name, late)
+    fake = FakeDependencies(tmp_path)
+    fake.runtime.answers["sleep 9"] = DeadlineExceeded("late", {ANSWERED: "true"})
+    assert (await check(fake.deps, handler, ProbeTarget("c1", "127.0.0.1"), 90)).output == text
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ from protocols.bus import BusError, DeadlineExceeded
 from protocols.kinds import views
 from protocols.kube.request_uri import uri_host
 from protocols.lifecycle.pods.probes import ProbeAttempt, ProbeOutcome, ProbeTarget, target
-from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, format_pod
+from protocols.lifecycle.pods.types import SECOND, ContainerSpec, PodSpec, format_pod
+from protocols.lifecycle.restarts.backoff import format_delay
 from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
@@ -30,8 +31,9 @@ REDIRECT_CODES = (301, 302, 303, 307, 308)
 LONGEST_HEADER = 64 << 10
 """Bytes of each of an answer's headers, of which there are at most 128; kubelet takes 10 MiB of all."""
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
-SERVING = b"\x08\x01"
-"""HealthCheckResponse with status SERVING."""
+SERVING = "SERVING"
+HEALTH = ("UNKNOWN", SERVING, "NOT_SERVING", "SERVICE_UNKNOWN")
+"""Statuses of a HealthCheckResponse by their numbers."""
 _DIRECT = (("grpc.enable_http_proxy", 0),)
 """Without it gRPC sends probes to the proxy that the environment names."""
 POST_START: Final = "postStart"
@@ -52,9 +54,24 @@ async def check(deps: Dependencies, handler: views.Probe, target: ProbeTarget, t
                 return await _tcp(handler["tcpSocket"], target)
             return await _grpc(handler.get("grpc") or {}, target, timeout)
     except TimeoutError:
-        return ProbeAttempt(ProbeOutcome.FAILURE, f"no answer within {timeout:g} s")
+        return ProbeAttempt(ProbeOutcome.FAILURE, _late(handler, target, timeout))
     except (OSError, aiohttp.ClientError, ValueError) as error:
         return ProbeAttempt(ProbeOutcome.FAILURE, _unreached(error, handler, target))
+
+
+def _late(handler: views.Probe, target: ProbeTarget, timeout: float) -> str:
+    """Return upstream's text for a probe that had no answer in time."""
+    if http := handler.get("httpGet"):
+        late = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
+        return f'Get "{http_url(http, target)}": {late}'
+    if tcp := handler.get("tcpSocket"):
+        host, port = address(tcp, target)
+        return f"dial tcp {uri_host(host)}:{port}: i/o timeout"
+    return _rpc_fault("DEADLINE_EXCEEDED", "", "", timeout)
+
+
+def _duration(seconds: float) -> str:
+    return format_delay(int(seconds * SECOND))
 
 
 def _unreached(error: Exception, handler: views.Probe, target: ProbeTarget) -> str:
@@ -75,7 +92,8 @@ async def _exec(deps: Dependencies, source: views.ExecAction, target: ProbeTarge
         code, output = await deps.runtime.exec_sync(target.container_id, command, int(timeout))
     except BusError as error:
         if isinstance(error, DeadlineExceeded) and ANSWERED in error.details:
-            return ProbeAttempt(ProbeOutcome.FAILURE, f"command {' '.join(command)!r} did not end within {timeout:g} s")
+            late = f'command timed out: "{" ".join(command)}" timed out after {_duration(timeout)}'
+            return ProbeAttempt(ProbeOutcome.FAILURE, late)
         if error.code == "UNKNOWN":  # the command could not be started: counts as a failure
             return ProbeAttempt(ProbeOutcome.FAILURE, str(error))
         return ProbeAttempt(ProbeOutcome.UNKNOWN, str(error))
@@ -179,15 +197,33 @@ async def _grpc(source: views.GRPCAction, target: ProbeTarget, timeout: float) -
     name = str(source.get("service") or "").encode()
     size = bytes((len(name) & 0x7F | 0x80, len(name) >> 7)) if len(name) > 127 else bytes((len(name),))
     request = b"\x0a" + size + name if name else b""
-    async with grpc.aio.insecure_channel(f"{uri_host(host)}:{port}", options=_DIRECT) as channel:
+    place = f"{uri_host(host)}:{port}"
+    async with grpc.aio.insecure_channel(place, options=_DIRECT) as channel:
         call = channel.unary_unary("/grpc.health.v1.Health/Check")
         try:
-            answer = await call(request, timeout=timeout)
+            health = _health(await call(request, timeout=timeout))
         except grpc.aio.AioRpcError as error:
-            return ProbeAttempt(ProbeOutcome.FAILURE, f"health rpc failed: {error.code().name}: {error.details()}")
-    if bytes(answer).startswith(SERVING):
+            return ProbeAttempt(ProbeOutcome.FAILURE, _rpc_fault(error.code().name, error.details(), place, timeout))
+    if health == SERVING:
         return ProbeAttempt(ProbeOutcome.SUCCESS)
-    return ProbeAttempt(ProbeOutcome.FAILURE, "service unhealthy")
+    return ProbeAttempt(ProbeOutcome.FAILURE, f'service unhealthy (responded with "{health}")')
+
+
+def _health(answer: bytes) -> str:
+    """Return the status of a HealthCheckResponse, whose only field it is."""
+    number = answer[1] if answer[:1] == b"\x08" and len(answer) > 1 else 0
+    return HEALTH[number] if number < len(HEALTH) else str(number)
+
+
+def _rpc_fault(code: str, details: str, place: str, timeout: float) -> str:
+    """Return upstream's text for a health call that failed."""
+    if code == "DEADLINE_EXCEEDED":
+        return f"timeout: health rpc did not complete within {_duration(timeout)}"
+    if code == "UNAVAILABLE":
+        return f'error: failed to connect service "{place}": {details}'
+    if code == "UNIMPLEMENTED":
+        return f"error: this server does not implement the grpc health protocol (grpc.health.v1.Health): {details}"
+    return f"error: health rpc probe failed: {code}: {details}"
 
 
 def hook_of(container: ContainerSpec | None, kind: Literal["postStart", "preStop"]) -> views.LifecycleHandler | None:
