@@ -291,8 +291,9 @@ def _addresses(inputs: StatusInputs, before: views.PodStatus) -> views.PodStatus
         addresses["hostIP"] = inputs.host_ip
         addresses["hostIPs"] = [{"ip": inputs.host_ip}]
     ips = list(inputs.runtime.ips)
-    if not ips and runtime_status.current_sandbox(inputs.runtime) is not None and inputs.host_ip:
-        ips = [inputs.host_ip]  # host network, or a runtime whose sandboxes have no network of their own
+    on_host = inputs.spec.host_network and inputs.rejected is None
+    if not ips and inputs.host_ip and (on_host or runtime_status.current_sandbox(inputs.runtime) is not None):
+        ips = [inputs.host_ip]  # also of a runtime whose sandboxes have no network of their own
     if ips:
         addresses |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
     elif before.get("podIP"):

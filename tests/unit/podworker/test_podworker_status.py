@@ -90,6 +90,7 @@ def test_a_pod_before_its_first_container() -> None:
     }
     assert shown["hostIP"] == "192.168.0.1"
     assert "podIP" not in shown
+    assert status(pod(hostNetwork=True), PodStatus(uid="uid-1"))["podIPs"] == [{"ip": "192.168.0.1"}]
     plain = status(pod(container("a")), PodStatus(uid="uid-1"))
     assert plain["containerStatuses"][0]["state"] == {"waiting": {"reason": "ContainerCreating"}}
 
