@@ -53,7 +53,7 @@ _IMAGE_METHODS = {
     "RemoveImage": "remove_image",
     "ImageFsInfo": "image_fs_info",
 }
-_LONGER = {"RunPodSandbox": 2 * GENERAL_S, "StopContainer": 3600.0, "ExecSync": 3600.0, "PullImage": 600.0}
+_LONGER = {"RunPodSandbox": 2 * GENERAL_S, "StopContainer": 3600.0, "ExecSync": 3600.0, "PullImage": 3600.0}
 """StopContainer and ExecSync have a time limit in the request, and the caller's deadline."""
 
 

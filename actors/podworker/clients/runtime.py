@@ -12,7 +12,9 @@ from protocols.messages.runtime import VOLUME_ANNOTATION
 from protocols.wire import cri_pb2
 
 Reply = TypeVar("Reply", bound=Message)
-QUICK_S, CREATE_S, PULL_S = 15.0, 120.0, 600.0
+QUICK_S, CREATE_S, SANDBOX_S, PULL_S = 15.0, 120.0, 240.0, 3600.0
+"""A sandbox has upstream's time, since network plugins may be slow. Upstream does not limit pulls; runtimes end those
+that make no progress."""
 STOP_MARGIN_S = 30.0
 EXEC_MARGIN_S = 5.0
 MINIMAL_STOP_S = 2
@@ -41,7 +43,7 @@ class BusRuntime:
 
     async def run_sandbox(self, config: "cri_pb2.PodSandboxConfig", handler: str) -> str:
         request = cri_pb2.RunPodSandboxRequest(config=config, runtime_handler=handler)
-        reply = await self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, CREATE_S)
+        reply = await self._call("RunPodSandbox", request, cri_pb2.RunPodSandboxResponse, SANDBOX_S)
         return str(reply.pod_sandbox_id)
 
     async def stop_sandbox(self, sandbox_id: str) -> None:

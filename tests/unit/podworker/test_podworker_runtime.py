@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from actors.cri.operations import OPERATIONS
 from actors.podworker.clients.bus import BusDevices, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.endpoint.errors import RuntimeUnavailable
@@ -11,7 +12,8 @@ from actors.podworker.endpoint.routes import StreamCalls
 from protocols.bus import BusError
 from protocols.bus.calls import CallTable
 from protocols.messages import devices
-from protocols.messages.cri import CriReply, RuntimeHandler, RuntimeState
+from protocols.messages.cri import CriCall, CriReply, RuntimeHandler, RuntimeState
+from protocols.wire import cri_pb2
 
 
 class GarbageBus:
@@ -30,6 +32,21 @@ async def test_stream_call_with_a_reply_that_does_not_decode_is_the_runtimes_fau
     """`kubectl port-forward` had a 500, and the log a traceback."""
     with pytest.raises(RuntimeUnavailable, match="PortForward does not decode"):
         await StreamCalls(GarbageBus()).port_forward("s")  # type: ignore[arg-type]  # as above
+
+
+async def test_slow_calls_have_the_time_that_upstream_gives_them() -> None:
+    """A pull of 20 GB, as for a GPU, was cut off after ten minutes, and a network plugin after two."""
+    given: dict[str, float] = {}
+
+    class TimedBus:
+        async def call(self, owner: str, method: str, call: CriCall, *_: Any, timeout: float, **__: Any) -> CriReply:
+            given[call.operation] = min(timeout, OPERATIONS[call.operation].limit_s)
+            return CriReply(b"")
+
+    runtime = BusRuntime(TimedBus())  # type: ignore[arg-type]  # the one method that it calls
+    await runtime.run_sandbox(cri_pb2.PodSandboxConfig(), "")
+    await runtime.pull_image("big")
+    assert given == {"RunPodSandbox": 240, "PullImage": 3600}
 
 
 class NotedBus:
