@@ -111,7 +111,15 @@ class Chooser:
                 purpose = Purpose(f"{pod.namespace}/{pod.name} {container.name}", POD_REJECTED)
                 picked = await self._pick(PickRequest(pod.uid, resource, count, purpose), plan, container_hint)
                 plan.take(container, resource, picked)
+            if not self._placer.by_pod:
+                self._aligned()
+        if self._placer.by_pod:
+            self._aligned()
         return plan
+
+    def _aligned(self) -> None:
+        rules = self._placer.rules
+        self._options.metrics.aligned(rules.scope, rules.policy)
 
     def _place(self, pod: AdmitPod, container: ContainerRequest, hint: Hint, plan: PodPlan) -> None:
         failed: PlacementFailed | AdmissionRejected | None = None
@@ -137,13 +145,11 @@ class Chooser:
         return self._decide([self._device_hints(requested, PodPlan()), *self._placer.pod_hints(pod)])
 
     def _decide(self, providers: list[ProviderHints]) -> Hint:
-        rules, admitted = self._placer.rules, False
         try:
-            hint = self._placer.decide(providers)
-            admitted = True
-            return hint
-        finally:
-            self._options.metrics.decided(rules.scope, rules.policy, admitted)
+            return self._placer.decide(providers)
+        except TopologyAffinity:
+            self._options.metrics.unaligned(self._placer.rules.scope, self._placer.rules.policy)
+            raise
 
     def _container_providers(self, pod: AdmitPod, container: ContainerRequest, plan: PodPlan) -> list[ProviderHints]:
         if not self._placer.aligns:

@@ -100,10 +100,15 @@ class MachineMetrics:
         self._bound.inc(memory and (failed is None or no_memory))
         self._unbound.inc(no_memory)
 
-    def decided(self, scope: str, policy: str, admitted: bool) -> None:
-        """Count a merged hint. As upstream, only policy single-numa-node counts."""
+    def aligned(self, scope: str, policy: str) -> None:
+        """Count a container or pod that has all it requested. As upstream, only policy single-numa-node counts."""
         if policy == SINGLE:
-            (self._aligned if admitted else self._failures).labels(scope, "numa_node").inc()
+            self._aligned.labels(scope, "numa_node").inc()
+
+    def unaligned(self, scope: str, policy: str) -> None:
+        """Count a container or pod without a hint that the policy admits."""
+        if policy == SINGLE:
+            self._failures.labels(scope, "numa_node").inc()
 
     @contextmanager
     def admission(self) -> Iterator[None]:

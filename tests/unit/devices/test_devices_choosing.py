@@ -10,12 +10,14 @@ from actors.devices.machine.machine_manager import make_placer
 from actors.devices.machine.placer import InitResources
 from actors.devices.machine.sysfs import read_hardware
 from actors.devices.model.errors import TopologyAffinity
-from protocols.lifecycle.devices.types import DeviceKey
+from protocols.lifecycle.devices.types import DeviceKey, PluginDevice, PluginOptions
 from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.node.alignment import Alignment
 from tests.support.alignment_node import GPU, TWO, Node, container
 from tests.support.machines import GIB, Described, write_machine
+
+NIC = "example.com/nic"
 
 
 def four(path: Path, policy: str, **more: Any) -> Node:
@@ -178,10 +180,13 @@ def test_a_running_pod_nobody_remembers_keeps_what_it_says_it_has(tmp_path: Path
 def test_what_is_counted(tmp_path: Path) -> None:
     node = four(tmp_path, "single-numa-node")
     node.choose("p", container(cpu=2))
+    node.inventory.report(NIC, node.inventory.register(NIC), PluginOptions(), [PluginDevice("n", healthy=False)])
+    with pytest.raises(AdmissionRejected, match="no healthy devices present"):  # its hint is admitted
+        node.choose("o", ContainerRequest("c", resources={NIC: 1}, cpu=1000))
     with pytest.raises(TopologyAffinity):
         node.choose("q", container(cpu=7))
     page = generate_latest(node.registry).decode()
-    assert "kubelet_cpu_manager_pinning_requests_total 1.0" in page
+    assert "kubelet_cpu_manager_pinning_requests_total 2.0" in page
     labels = '{boundary="numa_node",scope="container"}'
     assert f"kubelet_container_aligned_compute_resources_count{labels} 1.0" in page
     assert f"kubelet_container_aligned_compute_resources_failure_count{labels} 1.0" in page
