@@ -72,8 +72,11 @@ class Inventory:
         return not unchanged
 
     def disconnect(self, name: str, generation: int, now: float) -> bool:
-        """Record the end of a plugin's stream. Return False if it was not the serving one."""
+        """Record the end of a plugin's stream. Return False if another one serves, or the grace period runs already."""
         resource = self.resources[name]
+        if not resource.connected and resource.stopped_at is None:  # it ended before its first list
+            resource.stopped_at = now
+            return True
         if generation != resource.serving or not resource.connected:
             return False
         resource.connected, resource.stopped_at = False, now

@@ -127,7 +127,7 @@ class InventoryStory(RuleBasedStateMachine):
         self.inventory = Inventory([R])
         self.generations: list[int] = []
         self.serving = 0
-        self.connected = False
+        self.connected = self.grace = False
         self.devices: dict[str, bool] = {}
 
     @rule()
@@ -141,18 +141,19 @@ class InventoryStory(RuleBasedStateMachine):
         generation = self.generations[which % len(self.generations)]
         listed = [PluginDevice(id, healthy) for id, healthy in devices.items()]
         changed = self.inventory.report(R, generation, PluginOptions(), listed)
-        if generation < self.serving:
+        if generation < self.serving and self.connected:
             assert not changed
             return
-        self.serving, self.connected, self.devices = generation, True, devices
+        self.serving, self.connected, self.devices, self.grace = generation, True, devices, False
 
     @rule(which=st.integers(0, 5))
     def disconnect(self, which: int) -> None:
         if self.generations:
             generation = self.generations[which % len(self.generations)]
             ours = self.connected and generation == self.serving
-            assert self.inventory.disconnect(R, generation, 0.0) is ours
-            self.connected = self.connected and not ours
+            begins = ours or not (self.connected or self.grace)
+            assert self.inventory.disconnect(R, generation, 0.0) is begins
+            self.connected, self.grace = self.connected and not ours, self.grace or begins
 
     @rule(over=st.booleans())
     def time_passes(self, over: bool) -> None:
@@ -160,7 +161,7 @@ class InventoryStory(RuleBasedStateMachine):
         if gone:
             assert over
             assert not self.connected
-            self.devices = {}
+            self.devices, self.grace = {}, False
 
     @invariant()
     def the_view_is_the_newest_report(self) -> None:

@@ -109,6 +109,16 @@ def test_devices_of_a_missing_plugin_are_dropped_after_the_grace_but_not_the_res
     assert inventory.all_healthy() == {KNOWN: ["a"]}
 
 
+def test_a_plugin_that_ends_before_its_first_list_is_registered_until_the_grace_is_over() -> None:
+    inventory = Inventory()
+    assert inventory.disconnect(KNOWN, inventory.register(KNOWN), 100.0)
+    assert not inventory.disconnect(KNOWN, inventory.register(KNOWN), 200.0)
+    assert inventory.expire(399.0, 300.0) == []
+    assert inventory.registered(KNOWN)
+    assert inventory.expire(400.0, 300.0) == [KNOWN]
+    assert not inventory.registered(KNOWN)
+
+
 def test_a_plugin_expected_back_is_registered_with_nothing_until_the_grace_is_over() -> None:
     inventory = Inventory([KNOWN, "example.com/old"])
     inventory.expect([KNOWN], 100.0)
