@@ -20,9 +20,12 @@ from protocols.messages.devices import (
     PodAllocation,
 )
 from protocols.node.cpulist import format_list
+from protocols.process.texts import cut, listed
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 
 V = TypeVar("V")
+NAMED, MAX_KEY = 8, 256
+"""Keys that a conflict names, and their characters."""
 
 
 class PodPlan(DevicePlan):
@@ -100,9 +103,10 @@ class GrantMerger:
         self._names.update(dict.fromkeys(device.name for device in answer.cdi_devices))
 
     def _merge(self, mine: dict[str, V], more: Mapping[str, V], what: str) -> None:
-        for key, value in sorted(more.items()):
-            if mine.setdefault(key, value) != value:
-                self.conflicts.append(f"{what} conflicts with that of another resource, which is used: {key}")
+        different = [key for key, value in sorted(more.items()) if mine.setdefault(key, value) != value]
+        if different:
+            keys = listed([cut(key, MAX_KEY) for key in different], NAMED)
+            self.conflicts.append(f"{what} conflicts with that of another resource, which is used: {keys}")
 
     def grant(self, container: ContainerAllocation) -> ContainerGrant:
         nodes = sorted({node for block in container.memory for node in block.numa})

@@ -7,7 +7,7 @@ import pytest
 
 from actors.adopt.allocation_diff import diff_steps
 from actors.devices.admission.chooser import Chooser
-from actors.devices.admission.grants import pod_steps
+from actors.devices.admission.grants import GrantMerger, pod_steps
 from actors.devices.dra import health as dra_health
 from actors.devices.dra.driver_instance import MAX_ERROR_LENGTH, PREPARE_METHOD, read_reply
 from actors.devices.dra.errors import DriverFailed
@@ -31,6 +31,15 @@ def test_devices_of_a_list_beyond_its_bounds_is_refused() -> None:
     crowded = [pb.Device(ID=id, topology=pb.TopologyInfo(nodes=nodes)) for id in ("a", "b")]
     with pytest.raises(PluginFailed, match="NUMA nodes, the limit is"):
         devices_of(pb.ListAndWatchResponse(devices=crowded).SerializeToString())
+
+
+def test_conflicts_of_two_plugins_are_one_warning_of_each_kind() -> None:
+    merge = GrantMerger()
+    for value in ("a", "b"):
+        merge.add("r", pb.ContainerAllocateResponse(envs={f"{n:04}{'x' * 500}": value for n in range(1000)}))
+    [conflict] = merge.conflicts
+    assert conflict.endswith("... and 992 more")
+    assert len(conflict) < 3000
 
 
 def prepared(**answer: object) -> object:
