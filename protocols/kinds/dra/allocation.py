@@ -7,12 +7,13 @@ from typing import Any
 from protocols.dra.pods import MAX_CONSUMERS
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, too_many
 from protocols.kinds.check.metadata import conditions
+from protocols.kinds.check.selectors import node_selector
 from protocols.kinds.check.table import Causes, Check, Ordered, Struct, causes_of, each, one_of, together
 from protocols.kinds.check.values import longest
 from protocols.kinds.dra.names import PLACE
 from protocols.kinds.dra.requests import request_names, request_reference, request_references
 from protocols.kinds.dra.selectors import opaque, parameters
-from protocols.kinds.dra.slices import bindings, drop_binding, one_term
+from protocols.kinds.dra.slices import bindings, drop_binding
 from protocols.kinds.dra.values import default_tolerations, tolerations
 from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
@@ -111,7 +112,7 @@ def _allocation(names: set[str]) -> Check:
         opaque=opaque,
     )
     devices = Ordered(results=each(result, limit=RESULTS), config=each(config, limit=CONFIGS))
-    return Ordered(devices=devices, nodeSelector=one_term)
+    return Ordered(devices=devices, nodeSelector=node_selector)
 
 
 _CONSUMERS = each(Struct("resource name uid"), limit=MAX_CONSUMERS, key=lambda consumer: consumer.get("uid"))

@@ -57,12 +57,11 @@ class _SpecStrategy(Strategy):
         return [invalid("spec", new.get("spec"), IMMUTABLE)]
 
     def check_namespace(self, obj: Object, namespace: Object) -> list[Cause]:
-        """Require the admin-access label on the namespace of requests with adminAccess."""
+        """Require the admin-access label on the namespace of requests with adminAccess; upstream's paths."""
         if mapping(at(namespace, "metadata", "labels")).get(ADMIN) == "true":
             return []
-        path = ".".join((*self._path, "devices.requests"))
         return [
-            forbidden(f"{path}[{index}].adminAccess", NO_ADMIN)
+            forbidden(f"spec.devices.requests[{index}].adminAccess", NO_ADMIN)
             for index, request in enumerate(rows(self._devices(obj).get("requests")))
             if at(request, "exactly", "adminAccess") is True
         ]

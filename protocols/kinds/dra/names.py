@@ -29,7 +29,7 @@ def _driver(path: str, name: str, causes: Causes) -> None:
     """Check a driver name; case is ignored."""
     if len(name) > DRIVER:
         causes.append(too_long(path, DRIVER))
-    causes.extend(invalid(path, name.lower(), fault) for fault in subdomain_faults(name.lower()))
+    causes.extend(invalid(path, name, fault) for fault in subdomain_faults(name.lower()))
 
 
 def _pool(path: str, name: str, causes: Causes) -> None:
@@ -55,11 +55,12 @@ def qualified_name(path: str, name: str, causes: Causes) -> None:
         driver_name(path, domain, causes)
     elif slash:
         causes.append(invalid(path, "", "the domain must not be empty"))
-    if not own:
-        causes.append(invalid(path, own, "the name must not be empty" if slash else C_TEXT))
-    elif len(own) > ID:
+    if slash and not own:
+        causes.append(invalid(path, own, "the name must not be empty"))
+        return
+    if len(own) > ID:
         causes.append(too_long(path, ID))
-    elif not C_IDENTIFIER.fullmatch(own):
+    if not C_IDENTIFIER.fullmatch(own):
         causes.append(invalid(path, own, C_TEXT))
 
 
@@ -67,7 +68,7 @@ def full_name(path: str, name: str, causes: Causes) -> None:
     """Check `domain/id`, as constraints and patches require."""
     if not name:
         causes.append(required(path, NO_DOMAIN))
-    elif name.count("/") == 1:
-        qualified_name(path, name, causes)
-    else:
+        return
+    qualified_name(path, name, causes)
+    if name.count("/") != 1:
         causes.append(invalid(path, name, NO_DOMAIN))

@@ -1,7 +1,10 @@
 """ResourceSlice: validation of published devices and shared counters."""
 
+from collections.abc import Iterable
+
 from protocols.dra.pools import COUNTER_SETS, DEVICES, RICH_DEVICES
 from protocols.kinds.check.causes import Cause, invalid, required, too_many
+from protocols.kinds.check.selectors import node_selector
 from protocols.kinds.check.table import Causes, Check, Ordered, at_least, causes_of, each, needed
 from protocols.kinds.check.values import label_key, subdomain
 from protocols.kinds.dra.names import driver_name, keyed, label_name, pool_name, qualified_name
@@ -37,17 +40,17 @@ counter_sets, consumption = _named("name", COUNTER_SETS), _named("counterSet", U
 
 
 ENTRIES, CONDITIONS = 32, 4
-PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
-OWN_PLACES = PLACES[:3]
+OWN_PLACES = ("nodeName", "nodeSelector", "allNodes")
 ONE_PLACE = "exactly one of `nodeName`, `nodeSelector`, `allNodes`, `perDeviceNodeSelection` is required"
 ONE_OWN_PLACE = (
-    "exactly one of `nodeName`, `nodeSelector` or `allNodes` is required when `perDeviceNodeSelection` is set to true"
+    "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when `perDeviceNodeSelection` is set to true "
+    "in the ResourceSlice spec"
 )
 NO_OWN_PLACE = (
     "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is set to true in the "
     "ResourceSlice spec"
 )
-SEVERAL = ", but multiple fields are set"
+SEVERAL = f"{ONE_PLACE}, but multiple fields are set"
 IMMUTABLE = "field is immutable"
 TAINTS_GATE, BINDING_GATE, SHARES_GATE = "DRADeviceTaints", "DRADeviceBindingConditions", "DRAConsumableCapacity"
 BINDING_FIELDS = ("bindsToNode", "bindingConditions", "bindingFailureConditions")
@@ -123,7 +126,7 @@ def slice_causes(spec: Object) -> list[Cause]:
     """Check the spec of a slice: its devices or its shared counters."""
     devices, counters = spec.get("devices"), spec.get("sharedCounters")
     causes = causes_of(_SLICE, "spec", spec)
-    one_place("spec", spec, PLACES, ONE_PLACE, causes)
+    _one_place("spec", spec, (ONE_PLACE, SEVERAL), causes)
     if devices and counters:
         text = "only one of `sharedCounters` or `devices` is allowed"
         causes.append(invalid("spec", "{`sharedCounters`, `devices`}", text))
@@ -161,10 +164,11 @@ def _true(path: str, value: bool, causes: Causes) -> None:
         causes.append(invalid(path, False, "must be either unset or set to true"))
 
 
-def one_term(path: str, selector: Object, causes: Causes) -> None:
-    """Check that a node selector of a slice or an allocation has one term, as drivers and scheduler rely on."""
-    terms = selector.get("nodeSelectorTerms") or []
-    if len(terms) != 1:
+def _one_term(path: str, selector: Object, causes: Causes) -> None:
+    """Check a node selector of a slice or a device; the scheduler merges those of several, which have one term each."""
+    node_selector(path, selector, causes)
+    terms = selector.get("nodeSelectorTerms")
+    if len(terms or ()) != 1:
         causes.append(invalid(f"{path}.nodeSelectorTerms", terms, "must have exactly one node selector term"))
 
 
@@ -175,20 +179,26 @@ def _node_name(path: str, name: str, causes: Causes) -> None:
         causes.append(invalid(path, "", "must be either unset or set to a non-empty string"))
 
 
-_PLACES = Ordered(nodeName=_node_name, allNodes=_true, perDeviceNodeSelection=_true)
-_SELECTOR = Ordered(nodeSelector=one_term)
+_PLACES: dict[str, Check] = {
+    "nodeName": _node_name,
+    "nodeSelector": _one_term,
+    "allNodes": _true,
+    "perDeviceNodeSelection": _true,
+}
+_CHECKED = Ordered(**_PLACES)
 
 
-def one_place(path: str, holder: Object, names: tuple[str, ...], text: str, causes: Causes) -> None:
-    """Require exactly one of the fields that select nodes."""
-    _PLACES(path, holder, causes)
+def _one_place(
+    path: str, holder: Object, texts: tuple[str, str], causes: Causes, names: Iterable[str] = _PLACES
+) -> None:
+    """Require exactly one of the fields that select nodes; `texts` are for none of them and for several."""
+    _CHECKED(path, holder, causes)
     given = [name for name in names if holder.get(name) not in (None, "", False)]
     if not given:
-        causes.append(required(path, text))
+        causes.append(required(path, texts[0]))
     elif len(given) > 1:
         shown = ", ".join(f"`{name}`" for name in given)
-        causes.append(invalid(path, f"{{{shown}}}", text + SEVERAL))
-    _SELECTOR(path, holder, causes)
+        causes.append(invalid(path, f"{{{shown}}}", texts[1]))
 
 
 def is_over(path: str, device: Object, causes: Causes) -> bool:
@@ -216,7 +226,7 @@ def _device(path: str, device: Object, own_places: bool, causes: Causes) -> None
         causes += capacity_causes(keyed(f"{path}.capacity", name), value, is_shared)
     _REST(path, device, causes)
     if own_places:
-        one_place(path, device, OWN_PLACES, ONE_OWN_PLACE, causes)
+        _one_place(path, device, (ONE_OWN_PLACE, ONE_OWN_PLACE), causes, OWN_PLACES)
     elif any(device.get(name) is not None for name in OWN_PLACES):
         causes.append(invalid(path, None, NO_OWN_PLACE))
     bindings(path, device, causes)

@@ -33,8 +33,6 @@ from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
         ({"allNodes": False, "nodeName": "n"}, "spec.allNodes: Invalid value: false: must be either unset"),
         ({"nodeName": ""}, 'spec.nodeName: Invalid value: "": must be either unset or set to a non-empty string'),
         ({"allNodes": None, "nodeName": "a/b"}, 'spec.nodeName: Invalid value: "a/b": a lowercase RFC 1123 subdomain'),
-        ({"allNodes": None, "nodeSelector": {"nodeSelectorTerms": []}},
-         "spec.nodeSelector.nodeSelectorTerms: Invalid value: []: must have exactly one node selector term"),
         ({"devices": [{"name": "a"}], "sharedCounters": [{"name": "s", "counters": {"c": {"value": 1}}}]},
          'spec: Invalid value: "{`sharedCounters`, `devices`}": only one of `sharedCounters` or `devices` is allowed'),
         ({"devices": [{"name": f"d{n}"} for n in range(129)]},
@@ -45,7 +43,7 @@ from tests.support.dra_rows import GROUP, LABELLED, SLICE, body, created, row
         ({"devices": [{"name": "a", "nodeName": "n", "allNodes": True}]},
          "spec.devices[0]: Invalid value: null: `nodeName`, `nodeSelector` and `allNodes` can only be set"),
         ({"allNodes": None, "perDeviceNodeSelection": True, "devices": [{"name": "a"}]},
-         "spec.devices[0]: Required value: exactly one of `nodeName`, `nodeSelector` or `allNodes`"),
+         "spec.devices[0]: Required value: exactly one of `nodeName`, `nodeSelector`, or `allNodes`"),
         ({"devices": [{"name": "a", "capacity": {"c": {"value": "1", "requestPolicy": {"default": "1"}}}}]},
          "spec.devices[0].capacity[c].requestPolicy: Forbidden: allowMultipleAllocations must be true"),
         ({"devices": [{"name": "a", "consumesCounters": [{"counterSet": "s", "counters": {}}]}]},
@@ -63,6 +61,30 @@ def test_slices(change: Object, fault: str) -> None:
     found = created(row("resourceslices"), spec)[1]
     assert len(found) == bool(fault)
     assert not fault or found[0].startswith(fault)
+
+
+ODD = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a b", "operator": "Near", "values": ["x"]}]}]}
+ODD_FAULTS = ("matchExpressions[0].operator: Invalid value", "matchExpressions[0].key: Invalid value")
+
+
+@pytest.mark.parametrize(
+    ("terms", "faults"),
+    [
+        (None, ("nodeSelectorTerms: Required value", "nodeSelectorTerms: Invalid value: null: must have exactly one")),
+        ([], ("nodeSelectorTerms: Required value", "nodeSelectorTerms: Invalid value: []: must have exactly one")),
+        ([{}, {}], ("nodeSelectorTerms: Invalid value: [{},{}]: must have exactly one node selector term",)),
+        (ODD["nodeSelectorTerms"], tuple(f"nodeSelectorTerms[0].{fault}" for fault in ODD_FAULTS)),
+    ],
+)  # fmt: skip
+def test_node_selectors_of_slices_and_devices(terms: Any, faults: tuple[str, ...]) -> None:
+    selector = {} if terms is None else {"nodeSelectorTerms": terms}
+    slices, rest = row("resourceslices"), {key: value for key, value in SLICE.items() if key != "allNodes"}
+    device = {"perDeviceNodeSelection": True, "devices": [{"name": "a", "nodeSelector": selector}]}
+    for spec, path in (({"nodeSelector": selector}, "spec"), (device, "spec.devices[0]")):
+        found = created(slices, {**rest, **copy.deepcopy(spec)})[1]
+        assert len(found) == len(faults)
+        for text, fault in zip(found, faults, strict=True):
+            assert text.startswith(f"{path}.nodeSelector.{fault}")
 
 
 def test_slice_with_alpha_fields_is_stored_without_them() -> None:
@@ -142,6 +164,10 @@ def test_admin_access_is_for_namespaces_that_are_marked() -> None:
     obj, _ = created(claims, {"devices": {"requests": [request(adminAccess=True)]}})
     (cause,) = claims.strategy.check_namespace(obj, {"metadata": {}})
     assert cause.field == "spec.devices.requests[0].adminAccess"
+    templates = row("resourceclaimtemplates")
+    obj, _ = created(templates, {"spec": {"devices": {"requests": [request(adminAccess=True)]}}})
+    (cause,) = templates.strategy.check_namespace(obj, {"metadata": {}})
+    assert cause.field == "spec.devices.requests[0].adminAccess", "upstream's path lacks the template's spec"
     marked = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
     assert claims.strategy.check_namespace(obj, marked) == []
 
@@ -180,6 +206,33 @@ def test_an_allocation_is_made_once() -> None:
     assert status_faults({"allocation": {"devices": {"results": [{**RESULT, "request": "q"}]}}}, {})[0].startswith(
         'allocation.devices.results[0].request: Invalid value: "q"'
     )
+
+
+def test_the_nodes_of_an_allocation() -> None:
+    def faults(selector: Object) -> list[str]:
+        return status_faults({"allocation": {"devices": {"results": [RESULT]}, "nodeSelector": selector}}, {})
+
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
+    assert faults({"nodeSelectorTerms": [term, term]}) == []
+    assert [fault.startswith("allocation.nodeSelector.nodeSelectorTerms: Required") for fault in faults({})] == [True]
+    found = [fault.split(": Invalid")[0] for fault in faults(ODD)]
+    assert found == [
+        f"allocation.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].{key}" for key in ("operator", "key")
+    ]
+
+
+def test_names_of_attributes() -> None:
+    def faults(name: str) -> list[str]:
+        devices = {"requests": [request()], "constraints": [{"matchAttribute": name}]}
+        found = created(row("resourceclaims"), {"devices": devices})[1]
+        return [fault.removeprefix("spec.devices.constraints[0].matchAttribute: ")[:41] for fault in found]
+
+    too_long, no_domain = "Too long: may not be more than 32 bytes", "a fully qual"
+    assert faults("d.example.com/" + "x" * 33) == [too_long]
+    assert [fault == too_long for fault in faults("x" * 33)] == [True, False]
+    assert [no_domain in fault for fault in faults("..")] == [False, True]
+    assert faults("D_/x") == ['Invalid value: "D_": a lowercase RFC 1123']
+    assert faults("D.e/x") == []
 
 
 def test_who_a_claim_is_reserved_for() -> None:
