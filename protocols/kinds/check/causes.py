@@ -38,9 +38,9 @@ def invalid(field: str, value: object, detail: str) -> Cause:
     return Cause(field, "FieldValueInvalid", _join(_titled("Invalid value", value), detail))
 
 
-def duplicate(field: str, value: object) -> Cause:
+def duplicate(field: str, value: object, detail: str = "") -> Cause:
     """Return the cause for a value that an earlier element of the list has."""
-    return Cause(field, "FieldValueDuplicate", _titled("Duplicate value", value))
+    return Cause(field, "FieldValueDuplicate", _join(_titled("Duplicate value", value), detail))
 
 
 def too_long(field: str, limit: int) -> Cause:

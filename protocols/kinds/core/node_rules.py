@@ -1,10 +1,11 @@
 """Nodes: defaults and validation. Messages equal upstream's."""
 
+import itertools
 import re
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid
 from protocols.kinds.check.table import Causes, Check, Ordered, anything, each, needed, one_of
-from protocols.kinds.check.values import address, cidr, label_key, label_value
+from protocols.kinds.check.values import address, cidr, label_key, label_value, positive
 from protocols.kinds.served.strategy import Strategy
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items
@@ -15,6 +16,7 @@ EXTERNAL_ID = "spec.externalID: this field is deprecated, and is unused by Kuber
 NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 """Taint of a new node: upstream's admission plugin TaintNodesByCondition."""
 FEATURE = re.compile(r"[A-Z][A-Za-z0-9]*(/[A-Za-z0-9]+)*")
+FEATURE_LENGTH = 253
 FEATURE_TEXT = (
     "must start with an UpperCamelCase segment, with subsequent segments separated by '/' (e.g., MyFeature or "
     "MyFeature/mySubFeature), and contain only alphanumeric characters and slashes"
@@ -30,7 +32,7 @@ def _taints(path: str, taints: list[Object], causes: Causes) -> None:
         where, pair = f"metadata.taints[{index}]", (taint.get("key"), taint.get("effect"))
         TAINT(where, taint, causes)
         if pair in seen:
-            causes.append(duplicate(where, taint))
+            causes.append(duplicate(where, taint, "taints must be unique by key and effect pair"))
         seen.add(pair)
 
 
@@ -60,13 +62,28 @@ def _address(address: Object) -> tuple[str, str]:
     return address.get("type") or "", address.get("address") or ""
 
 
-def _feature(path: str, name: str, causes: Causes) -> None:
-    if not FEATURE.fullmatch(name):
-        causes.append(invalid(path, name, f'invalid feature name "{name}": {FEATURE_TEXT}'))
+def _features(path: str, names: list[str], causes: Causes) -> None:
+    """Check declared features, which are sorted."""
+    for index, (before, name) in enumerate(itertools.pairwise(("", *names))):
+        where = f"{path}[{index}]"
+        if len(name) > FEATURE_LENGTH:
+            text = f"must be no more than {FEATURE_LENGTH} characters"
+            causes.append(invalid(where, name, f'invalid feature name "{name}": {text}'))
+        elif not FEATURE.fullmatch(name):
+            causes.append(invalid(where, name, f'invalid feature name "{name}": {FEATURE_TEXT}'))
+        if index and name == before:
+            causes.append(duplicate(where, name))
+        elif name < before:
+            causes.append(invalid(where, name, "list must be sorted alphabetically"))
+
+
+def _swap(path: str, capacity: int, causes: Causes) -> None:
+    """Check the size of a node's swap. Upstream reports it below `metadata`."""
+    positive("metadata.nodeSwapStatus.capacity", capacity, causes)
 
 
 _AMOUNTS: dict[str, Check] = {"capacity": _amounts, "allocatable": _amounts}
-_features = each(_feature)
+_INFO = Ordered(swap=Ordered(capacity=_swap))
 
 
 def _same_taint(taint: Object) -> bool:
@@ -78,7 +95,8 @@ class NodeStrategy(Strategy):
 
     has_status = True
     rules = Ordered(
-        spec=Ordered(taints=_taints, podCIDRs=_networks), status=Ordered(**_AMOUNTS, declaredFeatures=_features)
+        spec=Ordered(taints=_taints, podCIDRs=_networks),
+        status=Ordered(**_AMOUNTS, nodeInfo=_INFO, declaredFeatures=_features),
     )
     status_rules = Ordered(
         status=Ordered(**_AMOUNTS, addresses=each(anything, key=_address), declaredFeatures=_features)

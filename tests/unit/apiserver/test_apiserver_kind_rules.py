@@ -89,10 +89,30 @@ TAINT = {"key": "a", "effect": "NoSchedule"}
         ({"spec": {"podCIDRs": ["10.0.0.0/8", "fd00::/64"]}}, []),
         ({"status": {"capacity": {"cpu": "-1"}}}, ["Invalid status.capacity.cpu", "Invalid status.allocatable.cpu"]),
         ({"status": {"allocatable": {"pods": "500m"}}}, ["Invalid status.allocatable.pods"]),
+        ({"status": {"declaredFeatures": ["A", "A/b", "B"]}}, []),
+        (
+            {"status": {"declaredFeatures": ["B", "A", "A"]}},
+            ["Invalid status.declaredFeatures[1]", "Duplicate status.declaredFeatures[2]"],
+        ),
+        (
+            {"status": {"declaredFeatures": ["", "A" * 253, "A" * 254]}},
+            ["Invalid status.declaredFeatures[0]", "Invalid status.declaredFeatures[2]"],
+        ),
+        ({"status": {"nodeInfo": {"swap": {"capacity": 0}}}}, ["Invalid metadata.nodeSwapStatus.capacity"]),
+        ({"status": {"nodeInfo": {"swap": {}}}}, []),
     ],
 )
 def test_node_with_one_fault_is_rejected_at_its_field(fields: Object, found: list[str]) -> None:
     assert faults("nodes", made("nodes", **fields)) == found
+
+
+def test_texts_of_nodes() -> None:
+    def texts(**fields: Object) -> list[str]:
+        return [cause.message for cause in TABLE.of("nodes").strategy.validate_create(made("nodes", **fields))]
+
+    (text,) = texts(spec={"taints": [TAINT, TAINT]})
+    assert text.endswith("}: taints must be unique by key and effect pair")
+    assert texts(status={"declaredFeatures": ["B", "A"]}) == ['Invalid value: "A": list must be sorted alphabetically']
 
 
 def test_node_that_is_known_keeps_its_provider_and_its_network() -> None:
