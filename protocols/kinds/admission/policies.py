@@ -231,12 +231,15 @@ def _mutation(scope: "PolicyScope", budget: Budget) -> Check:
             return
         field, result = PATCHES[kind]
         causes.extend(
-            invalid(f"{path}.{other}", mutation[other], f"must not be set when patchType is {field}")
+            invalid(f"{path}.{other}", f"{{{other}}}", f"must not be specified when patchType is {kind}")
             for other, _ in PATCHES.values()
             if other != field and mutation.get(other) is not None
         )
+        if mutation.get(field) is None:
+            causes.append(required(f"{path}.{field}", f"must be specified when patchType is {kind}"))
+            return
         value = as_maps(text(mutation, field, "expression"))
-        expression(scope, budget, result, missing=MISSING)(f"{path}.{field}.expression", value, causes)
+        expression(scope, budget, result)(f"{path}.{field}.expression", value, causes)
 
     return check
 
@@ -256,11 +259,12 @@ class _MutatingPolicyStrategy(PolicyStrategy):
 
 def _one_reference(path: str, reference: Object, causes: Causes) -> None:
     name, selector = reference.get("name") or "", reference.get("selector")
-    if name and selector is not None:
-        causes.append(forbidden(f"{path}.name", "name and selector are mutually exclusive"))
-    elif name:
+    if name:
         path_segment(f"{path}.name", name, causes)
-    elif selector is None:
+    if name and selector is not None:
+        text = "name and selector are mutually exclusive"
+        causes += [forbidden(f"{path}.{field}", text) for field in ("name", "selector")]
+    elif not name and selector is None:
         causes.append(required(path, "one of name or selector must be specified"))
 
 
@@ -276,9 +280,9 @@ def _not_twice(path: str, actions: list[str], causes: Causes) -> None:
 
 
 _actions = together(each(one_of("Audit", "Deny", "Warn", empty=True)), unique, _not_twice)
-_missing_action = one_of("Allow", "Deny", empty=True)
+_missing_action = one_of("Deny", "Allow")
 _REFERENCE = Ordered(
-    "parameterNotFoundAction", selector=label_selector, parameterNotFoundAction=present(_missing_action)
+    "parameterNotFoundAction", selector=label_selector, parameterNotFoundAction=needed(_missing_action)
 )
 BINDING = {"policyName": needed(subdomain), "paramRef": together(_one_reference, _REFERENCE)}
 

@@ -143,6 +143,10 @@ def test_rule_with_one_fault_is_rejected_at_its_field(rule: Object, field: str) 
          ["Required spec.paramRef.parameterNotFoundAction"]),
         ({"policyName": "p", "validationActions": ["Deny"], "paramRef": {"parameterNotFoundAction": "Deny"}},
          ["Required spec.paramRef"]),
+        ({"policyName": "p", "validationActions": ["Deny"],
+          "paramRef": {"name": "x", "selector": {}, "parameterNotFoundAction": ""}},
+         ["Forbidden spec.paramRef.name", "Forbidden spec.paramRef.selector",
+          "Required spec.paramRef.parameterNotFoundAction"]),
     ],
 )  # fmt: skip
 def test_binding_with_one_fault_is_rejected_at_its_field(spec: Object, found: list[str]) -> None:
@@ -157,6 +161,8 @@ def test_mutating_policy_compiles_its_patches() -> None:
     wrong = {"patchType": "JSONPatch", "jsonPatch": {"expression": "'text'"}}
     found = faults("MutatingAdmissionPolicy", spec={**spec, "mutations": [wrong]})
     assert found == ["Invalid spec.mutations[0].jsonPatch.expression"]
+    missing = faults("MutatingAdmissionPolicy", spec={**spec, "mutations": [{"patchType": "JSONPatch"}]})
+    assert missing == ["Required spec.mutations[0].jsonPatch"]
 
 
 def test_webhook_has_upstreams_defaults() -> None:
