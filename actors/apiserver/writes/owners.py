@@ -9,7 +9,14 @@ from actors.apiserver.api.errors import BadRequest, Conflict
 from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.writes.metadata import FIELD
-from actors.apiserver.writes.ownership.apply import Applied, ConfigInvalid, OwnedByOthers, applied, without_nulls
+from actors.apiserver.writes.ownership.apply import (
+    Applied,
+    ConfigInvalid,
+    OwnedByOthers,
+    applied,
+    merged,
+    without_nulls,
+)
 from actors.apiserver.writes.ownership.compare import owned
 from actors.apiserver.writes.ownership.entries import APPLY, UPDATE, Author, Entries, sent_entries, tracked
 from actors.apiserver.writes.ownership.fields import Fields, shown
@@ -138,23 +145,33 @@ def apply(target: Target, config: Object, options: WriteOptions, live: Object) -
     if shape is None:
         raise BadRequest(f"server-side apply needs a schema, and none is known of {target.resource.full_name}")
     try:
-        wanted = _relevant(target, without_nulls(config))
+        config = without_nulls(config)
+        wanted = _relevant(target, config)
     except RecursionError:
         raise BadRequest("the configuration is nested too deeply") from None
     entries = (live["metadata"].get(FIELD) if live else None) or []
     try:
         try:
-            return applied(live, wanted, shape, entries, by, bool(options.force))
+            result = applied(live, wanted, shape, entries, by, bool(options.force))
         except OwnedByOthers as conflict:
             if not only_last_applied(conflict, by.manager, live, shape):
                 raise
-            return applied(live, wanted, shape, entries, by, force=True)
+            result = applied(live, wanted, shape, entries, by, force=True)
+        return _with_untracked(target, config, result, shape)
     except ConfigInvalid as error:
         subject = f"{target.namespace}/{target.name}" if target.namespace else target.name
         kind = f"{target.resource.api_version}, Kind={target.resource.kind}"
         raise BadRequest(f"failed to create typed patch object ({subject}; {kind}): {error}") from None
     except OwnedByOthers as conflict:
         raise _conflict(conflict) from None
+
+
+def _with_untracked(target: Target, config: Object, result: Applied, shape: Shape) -> Applied:
+    """Merge what the status endpoint writes and nobody owns there, such as conditions of a signing request."""
+    status, fields = config.get("status"), target.resource.strategy.untracked_status
+    if target.subresource != "status" or not fields or not isinstance(status, dict):
+        return result
+    return Applied(merged(result.obj, {"status": _only(status, *fields)}, shape), result.entries)
 
 
 def _relevant(target: Target, config: Object) -> Object:

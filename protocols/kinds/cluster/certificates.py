@@ -154,7 +154,7 @@ def _one_decision(path: str, conditions: list[Object], causes: Causes) -> None:
     if APPROVED in types and DENIED in types:
         index = max(types.index(APPROVED), types.index(DENIED))
         text = "Approved and Denied conditions are mutually exclusive"
-        causes.append(invalid(f"{path}[{index}].type", types[index], text))
+        causes.append(invalid(path, types[index], text))
 
 
 def _change_causes(new: Object, old: Object, approval: bool) -> list[Cause]:

@@ -10,12 +10,14 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from actors.apiserver.api.errors import Forbidden
+from actors.apiserver.api.request.query import WriteOptions
 from actors.apiserver.api.request.target import Attributes, Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.certificates import CertificateRights, set_requester
 from actors.apiserver.writes.admission.rule import Dependencies
 from actors.apiserver.writes.change import Change
+from actors.apiserver.writes.owners import apply
 from protocols.kinds.check.table import causes_of
 from protocols.kinds.cluster.certificates import RequestStrategy, condition_cell, load_request, signer
 from protocols.kube.meta import Object
@@ -151,6 +153,15 @@ def test_status_with_a_forbidden_change_is_rejected(after: Any, before: Any, app
     strategy, new, old = RequestStrategy(), with_conditions(*after), with_conditions(*before)
     causes = strategy.part("approval", new, old) if approval else strategy.validate_status(new, old)
     assert any(text in cause.message for cause in causes)
+
+
+def test_applied_conditions_are_stored_and_owned_by_nobody() -> None:
+    target = Target(ROW, "patch", "", "r", "status")
+    live = {**request(), "metadata": {"name": "r", "resourceVersion": "1"}}
+    result = apply(target, with_conditions("Failed", certificate="YQ=="), WriteOptions(manager="m"), live)
+    entry = next(entry for entry in result.entries if entry["manager"] == "m")
+    assert [condition["type"] for condition in result.obj["status"]["conditions"]] == ["Failed"]
+    assert entry["fieldsV1"] == {"f:status": {"f:certificate": {}}}
 
 
 def test_issued_certificate_never_changes() -> None:
