@@ -129,6 +129,7 @@ _IMAGE = re.compile(
     r"(?:@(?P<digest>[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-F]{32,}))?",
     re.ASCII,
 )
+_IDENTIFIER = re.compile(r"[a-f0-9]{64}")
 LONGEST_NAME, LONGEST_IMAGE = 255, 1024
 
 
@@ -140,7 +141,7 @@ def _pull_policy(image: str) -> str:
 def _policy(image: str) -> str:
     """Return Always for the tag `latest`, which a name without tag and digest has; not for invalid names."""
     match = _IMAGE.fullmatch(image)
-    if match is None or len(match["name"]) > LONGEST_NAME:
+    if match is None or len(match["name"]) > LONGEST_NAME or _IDENTIFIER.fullmatch(image):
         return "IfNotPresent"
     return "Always" if (match["tag"] or ("" if match["digest"] else "latest")) == "latest" else "IfNotPresent"
 

@@ -366,7 +366,7 @@ def test_pod_with_thousands_of_volumes_is_checked_in_linear_time() -> None:
 @pytest.mark.parametrize(
     ("image", "policy"),
     [("a", "Always"), ("a:latest", "Always"), ("a:1", "IfNotPresent"), (f"a@sha256:{'0' * 64}", "IfNotPresent"),
-     ("h:5000/a", "Always"), ("Nope", "IfNotPresent"), ("a" * 300, "IfNotPresent")],
+     ("h:5000/a", "Always"), ("Nope", "IfNotPresent"), ("a" * 300, "IfNotPresent"), ("a" * 64, "IfNotPresent")],
 )  # fmt: skip
 def test_pull_policy_of_an_image_defaults_by_its_tag(image: str, policy: str) -> None:
     assert pod({"image": image})["spec"]["containers"][0]["imagePullPolicy"] == policy
