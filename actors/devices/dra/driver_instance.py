@@ -92,11 +92,12 @@ def read_reply(method: str, asked: Sequence[ClaimInfo], reply: Any) -> ClaimsOut
     One failed claim does not undo the others.
     """
     outcome, claims = ClaimsOutcome(), {claim.uid: claim for claim in asked}
-    for uid in sorted(reply.claims):
+    unknown = next((uid for uid in reply.claims if uid not in claims), None)
+    if unknown is not None:  # one suffices: a reply may have a million
+        _fail(outcome, f"{method} returned result for unknown claim UID {unknown}")
+    for uid in sorted(uid for uid in claims if uid in reply.claims):
         answer = reply.claims[uid]
-        if uid not in claims:
-            _fail(outcome, f"{method} returned result for unknown claim UID {uid}")
-        elif answer.error:
+        if answer.error:
             _fail(outcome, f"{method} failed for ResourceClaim {claims[uid].name}: {answer.error}")
         elif method == PREPARE_METHOD and len(answer.devices) > MAX_DEVICES:
             _fail(outcome, f"{method} returned {len(answer.devices)} devices for ResourceClaim {claims[uid].name}")

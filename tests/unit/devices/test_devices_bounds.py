@@ -23,7 +23,7 @@ from protocols.messages.devices import AllocatedDevice as HeldDevice
 from protocols.wire import cri_pb2
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import dra_v1_pb2 as dra
-from tests.support.growth import MOST, growth
+from tests.support.growth import FACTOR, MOST, growth
 
 
 def test_devices_of_a_list_beyond_its_bounds_is_refused() -> None:
@@ -52,6 +52,15 @@ def test_read_reply_more_cdi_ids_than_a_checkpoint_takes_is_an_error() -> None:
     outcome = prepared(devices=[dra.Device(pool_name="p", device_name="d", cdi_device_ids=["v/c=" + "x" * 999] * 1100)])
     assert "bytes for ResourceClaim c" in str(outcome.error)  # type: ignore[attr-defined]
     assert not outcome.done  # type: ignore[attr-defined]
+
+
+def unknown(size: int) -> Callable[[], object]:
+    reply = dra.NodePrepareResourcesResponse(claims={str(n): dra.NodePrepareResourceResponse() for n in range(size)})
+    return lambda: read_reply(PREPARE_METHOD, [ClaimInfo("ns", "c", "u")], reply)
+
+
+def test_read_reply_results_for_unknown_claims_cost_no_more_than_one() -> None:
+    assert growth(unknown, 1000) < FACTOR - 1
 
 
 def test_read_reply_a_long_error_is_cut() -> None:
