@@ -2,7 +2,7 @@
 
 import ipaddress
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from protocols.kinds.check.causes import invalid, too_long
@@ -65,6 +65,45 @@ def cidr_faults(text: str) -> list[str]:
     length = bits.lstrip("0")[:4] or bits[:1]
     valid = parsed is not None and bits.isdecimal() and bits.isascii() and int(length) <= parsed.max_prefixlen
     return [] if valid else [CIDR_TEXT]
+
+
+LEADING_ZEROS, LEADING_ZEROS_OF_CIDR = "must not have leading 0s", "must not have leading 0s in IP or prefix length"
+MAPPED, MAPPED_CIDR = "must not be an IPv4-mapped IPv6 address", "must not have an IPv4-mapped IPv6 address"
+HOST_BITS = "must not have bits set beyond the prefix length"
+UNUSUAL = (LEADING_ZEROS, LEADING_ZEROS_OF_CIDR, MAPPED, MAPPED_CIDR, HOST_BITS)
+
+
+def strict_ip_faults(text: str) -> list[str]:
+    """Return upstream's text if `text` is no IP address, or one that other programs may read differently."""
+    if faults := ip_faults(text):
+        return faults
+    try:
+        parsed = ipaddress.ip_address(text)
+    except ValueError:
+        return [LEADING_ZEROS]
+    return [MAPPED] if getattr(parsed, "ipv4_mapped", None) else []
+
+
+def strict_cidr_faults(text: str) -> list[str]:
+    """Return upstream's text if `text` is no CIDR of a network, or one that other programs may read differently."""
+    if faults := cidr_faults(text):
+        return faults
+    host, _, bits = text.partition("/")
+    faults = strict_ip_faults(host)
+    if LEADING_ZEROS in faults or bits != str(int(bits)):
+        return [LEADING_ZEROS_OF_CIDR]
+    if faults:
+        return [MAPPED_CIDR]
+    network = ipaddress.ip_network(text, strict=False)
+    return [HOST_BITS] if network.network_address != ipaddress.ip_address(host) else []
+
+
+def without_stored(causes: Causes, stored: Callable[[], Causes]) -> Causes:
+    """Drop the causes about unusual addresses that the stored object has, too: upstream accepted them before 1.36."""
+    if not any(cause.message.endswith(UNUSUAL) for cause in causes):
+        return causes
+    known = {cause.message for cause in stored()}
+    return [cause for cause in causes if not (cause.message.endswith(UNUSUAL) and cause.message in known)]
 
 
 def _port_name_faults(text: str) -> list[str]:

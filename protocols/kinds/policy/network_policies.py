@@ -5,10 +5,10 @@ import ipaddress
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import forbidden, invalid, required
+from protocols.kinds.check.causes import Cause, forbidden, invalid, required
 from protocols.kinds.check.selectors import label_selector
-from protocols.kinds.check.table import Causes, Ordered, each, needed, one_of, together
-from protocols.kinds.check.values import address, cidr, cidr_faults, port, port_number
+from protocols.kinds.check.table import Causes, Ordered, each, needed, one_of, texts, together
+from protocols.kinds.check.values import address, cidr_faults, port, port_number, strict_cidr_faults, without_stored
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import Column, Served
 from protocols.kinds.served.strategy import Strategy
@@ -53,13 +53,16 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
     return ipaddress.ip_network(f"{address(host)}/{bits.lstrip('0') or 0}", strict=False)
 
 
+_cidr = texts(strict_cidr_faults, empty=True)
+
+
 def _without(path: str, block: Object, causes: Causes) -> None:
     """Check that what a block leaves out is a smaller part of it."""
     if (whole := _network(block.get("cidr") or "")) is None:
         return
     for index, text in enumerate(block.get("except") or ()):
         where = f"{path}.except[{index}]"
-        cidr(where, text, causes)
+        _cidr(where, text, causes)
         part = _network(text)
         if part is not None and (part.network_address not in whole or part.prefixlen <= whole.prefixlen):
             causes.append(invalid(where, text, "must be a strict subset of `cidr`"))
@@ -72,7 +75,7 @@ def _types(path: str, types: list[str], causes: Causes) -> None:
         each(one_of(INGRESS, EGRESS, empty=True))(path, types, causes)
 
 
-BLOCK = together(Ordered("cidr", cidr=needed(cidr)), _without)
+BLOCK = together(Ordered("cidr", cidr=needed(_cidr)), _without)
 PEERS = each(together(Ordered(podSelector=label_selector, namespaceSelector=label_selector, ipBlock=BLOCK), _one_kind))
 
 
@@ -94,6 +97,9 @@ class _NetworkPolicyStrategy(Strategy):
                 value.setdefault("protocol", "TCP")
         if not spec.get("policyTypes"):
             spec["policyTypes"] = [INGRESS, EGRESS] if spec.get("egress") else [INGRESS]
+
+    def validate_update(self, new: Object, old: Object) -> list[Cause]:
+        return without_stored(super().validate_update(new, old), lambda: self.validate_create(old))
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         return [NOT_ENFORCED] if old is None else []

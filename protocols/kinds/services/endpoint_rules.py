@@ -17,7 +17,6 @@ from protocols.kinds.check.table import (
     together,
 )
 from protocols.kinds.check.values import (
-    IP_TEXT,
     PROTOCOLS,
     label,
     label_key,
@@ -25,6 +24,7 @@ from protocols.kinds.check.values import (
     node_name,
     port_number,
     special_faults,
+    strict_ip_faults,
 )
 from protocols.kube.meta import SLICE_MANAGER, SLICE_MANAGER_LABEL, Object, labels_of
 from protocols.kube.names import label_faults, subdomain_faults
@@ -41,10 +41,9 @@ def _ip(family: int, allowed: tuple[str, ...] = ()) -> Check:
     def faults(text: str) -> list[str]:
         if text in allowed:
             return []
-        try:
-            address = ipaddress.ip_address(text)
-        except ValueError:
-            return [IP_TEXT]
+        if wrong := strict_ip_faults(text):
+            return wrong
+        address = ipaddress.ip_address(text)
         if family and address.version != family:
             return [f"must be a valid IPv{family} address"]
         return list(special_faults(address))

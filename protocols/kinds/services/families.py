@@ -3,11 +3,12 @@
 `families` are those of the plane's service ranges, the primary one first.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 from protocols.kinds.check.causes import Cause, forbidden, invalid, required
 from protocols.kinds.check.table import needed, unique
-from protocols.kinds.check.values import IP_TEXT, address, subdomain
+from protocols.kinds.check.values import address, strict_ip_faults, subdomain
 from protocols.kube.meta import Object
 
 HEADLESS, EXTERNAL = "None", "ExternalName"
@@ -35,7 +36,8 @@ def settle(spec: Object, before: Object | None, families: tuple[str, ...]) -> li
     _default_policy(spec, before)
     if spec["ipFamilyPolicy"] not in POLICIES or any(name not in OTHER for name in spec.get("ipFamilies") or ()):
         return []  # reported by the rules of the fields
-    if causes := address_causes(spec) or _stack_causes(spec, before) or _infer(spec, families):
+    held = cluster_ips(before or {})
+    if causes := address_causes(spec, held) or _stack_causes(spec, before) or _infer(spec, families):
         return causes
     if _is_headless(spec) and not spec.get("selector"):
         chosen = spec["ipFamilies"] = list(spec.get("ipFamilies") or families[:1])
@@ -57,8 +59,8 @@ def _default_policy(spec: Object, before: Object | None) -> None:
         spec["ipFamilyPolicy"] = (before or {}).get("ipFamilyPolicy") or (REQUIRE if bare else SINGLE)
 
 
-def address_causes(spec: Object) -> list[Cause]:
-    """Check clusterIP, clusterIPs and ipFamilies against each other."""
+def address_causes(spec: Object, held: Collection[str] = ()) -> list[Cause]:
+    """Check clusterIP, clusterIPs and ipFamilies against each other; addresses that are `held` stay valid."""
     causes, ips, first = list[Cause](), cluster_ips(spec), spec.get("clusterIP") or ""
     if first and not ips:
         causes.append(required(IPS))
@@ -68,7 +70,7 @@ def address_causes(spec: Object) -> list[Cause]:
         causes.append(invalid(IPS, ips, "must be empty when `clusterIP` is not specified"))
     given = spec.get("ipFamilies") or []
     unique(FAMILIES, given, causes)
-    if wrong := _malformed(ips):
+    if wrong := _malformed(ips, held):
         return causes + wrong
     parsed = [ip for text in ips if (ip := address(text)) is not None]
     if len(ips) > 2:
@@ -83,10 +85,11 @@ def address_causes(spec: Object) -> list[Cause]:
     return causes
 
 
-def _malformed(ips: list[str]) -> list[Cause]:
+def _malformed(ips: list[str], held: Collection[str]) -> list[Cause]:
     if ips[:1] == [HEADLESS]:
         return [invalid(IPS, ips, "'None' must be the first and only value")] if len(ips) > 1 else []
-    return [invalid(f"{IPS}[{n}]", text, IP_TEXT) for n, text in enumerate(ips) if address(text) is None]
+    new = ((n, text) for n, text in enumerate(ips) if text not in held)
+    return [invalid(f"{IPS}[{n}]", text, fault) for n, text in new for fault in strict_ip_faults(text)]
 
 
 def _stack_causes(spec: Object, before: Object | None) -> list[Cause]:

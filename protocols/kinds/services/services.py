@@ -9,13 +9,14 @@ from protocols.kinds.check.table import Causes, Ordered, Struct, between, causes
 from protocols.kinds.check.values import (
     PROTOCOLS,
     address,
-    cidr_faults,
-    ip_faults,
     label,
     labels,
     port,
     port_number,
     special_faults,
+    strict_cidr_faults,
+    strict_ip_faults,
+    without_stored,
 )
 from protocols.kinds.served.errors import AllocationInvalid
 from protocols.kinds.served.strategy import Strategy
@@ -48,7 +49,7 @@ ONLY = f"may only be used when `type` is '{BALANCER}'"
 def external_ip(path: str, text: str, causes: Causes) -> None:
     """Check an address at which the service is reached from outside."""
     parsed = address(text)
-    faults = ip_faults(text) if parsed is None else special_faults(parsed)
+    faults = strict_ip_faults(text) or (special_faults(parsed) if parsed is not None else ())
     causes.extend(invalid(path, text, fault) for fault in faults)
 
 
@@ -63,7 +64,7 @@ def balancer_causes(spec: Object) -> list[Cause]:
     field, ranges = "spec.LoadBalancerSourceRanges", spec.get("loadBalancerSourceRanges") or ()  # upstream's spelling
     causes += [forbidden(field, ONLY)] if ranges and not balanced else []
     for index, text in enumerate(ranges):
-        causes += [invalid(f"{field}[{index}]", text, fault) for fault in cidr_faults(text.strip())]
+        causes += [invalid(f"{field}[{index}]", text, fault) for fault in strict_cidr_faults(text.strip())]
     return causes
 
 
@@ -94,7 +95,7 @@ def _mode(path: str, place: Object, causes: Causes) -> None:
 
 
 MODE = Ordered(ipMode=one_of("Proxy", "VIP", empty=True))
-_place = together(Ordered(ip=texts(ip_faults)), _mode, Ordered(hostname=texts(_host_faults)))
+_place = together(Ordered(ip=texts(strict_ip_faults)), _mode, Ordered(hostname=texts(_host_faults)))
 INGRESS = Ordered(status=Ordered(loadBalancer=Ordered(ingress=each(_place))))
 """The ingress points in the status of a service."""
 
@@ -249,7 +250,7 @@ class ServiceStrategy(Strategy):
         before = old.get("spec") or {}
         causes = settle(dict(new["spec"]), before, self.families)
         return causes or [
-            *_service_causes(new),
+            *without_stored(_service_causes(new), lambda: _service_causes(old)),
             *change_causes(new["spec"], before),
             *class_change_causes(new["spec"], before),
             *_health_port_change_causes(new["spec"], before),
@@ -258,7 +259,7 @@ class ServiceStrategy(Strategy):
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         if items(new, "status", "loadBalancer", "ingress") and at(new, "spec", "type") != BALANCER:
             return [forbidden("status.loadBalancer.ingress", f"may only be used when `spec.type` is '{BALANCER}'")]
-        return super().validate_status(new, old)
+        return without_stored(super().validate_status(new, old), lambda: causes_of(INGRESS, "", old))
 
     def default_status(self, obj: Object) -> None:
         default_ingress(obj)

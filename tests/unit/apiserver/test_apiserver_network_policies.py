@@ -72,7 +72,10 @@ PORT, TO = "spec.ingress[0].ports[0]", "spec.egress[0].to[0]"
         (block("10.0.0.0/8", "x", "10.1.0.0/16"), [(f"{TO}.ipBlock.except[0]", VALID)]),
         (block("x", "y"), [(f"{TO}.ipBlock.cidr", VALID)]),
         (block("10.0.0.0/8", "10.0.0.0/8"), [(f"{TO}.ipBlock.except[0]", "must be a strict subset of `cidr`")]),
-        (block("10.0.0.0/8", "10.0.0.0/008"), [(f"{TO}.ipBlock.except[0]", "must be a strict subset of `cidr`")]),
+        (
+            block("10.0.0.0/8", "10.0.0.0/008"),
+            [(f"{TO}.ipBlock.except[0]", text) for text in ("must not have leading 0s", "must be a strict subset")],
+        ),
         (block("10.0.0.0/8", "11.1.0.0/16", "10.1.0.0/16"), [(f"{TO}.ipBlock.except[0]", "must be a strict subset")]),
         (block("10.0.0.0/8", "2001:db8::/64"), [(f"{TO}.ipBlock.except[0]", "must be a strict subset of `cidr`")]),
         ({"policyTypes": ["Ingress"] * 3}, [("spec.policyTypes", "may not specify more than two policyTypes")]),
