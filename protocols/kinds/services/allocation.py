@@ -55,7 +55,7 @@ class Allocation(msgspec.Struct, frozen=True):
 
     def _assign_health_port(self, spec: Object, before: Object | None) -> list[Cause]:
         if not (requested := spec.get("healthCheckNodePort")):
-            spec["healthCheckNodePort"] = self._free_port(spec)
+            spec["healthCheckNodePort"] = next(self._free_ports(spec))
         elif requested not in node_ports(before or {}) and (why := self._port_fault(requested)):
             return [invalid("spec.healthCheckNodePort", requested, why)]
         return []
@@ -106,7 +106,7 @@ class Allocation(msgspec.Struct, frozen=True):
         automatic = spec.get("type") == "NodePort" or spec.get("allocateLoadBalancerNodePorts") is not False
         if len(ports) > MAX_PORTS:
             return [too_many("spec.ports", len(ports), MAX_PORTS)]
-        causes, shared = list[Cause](), dict[object, int]()
+        causes, shared, free = list[Cause](), dict[object, int](), self._free_ports(spec)
         for port in ports:
             if port.get("nodePort") and port.get("port") not in shared:
                 shared[port.get("port")] = port["nodePort"]
@@ -117,7 +117,7 @@ class Allocation(msgspec.Struct, frozen=True):
             elif automatic:
                 # ports of the same number and another protocol share it
                 same_number = shared.get(port.get("port")) if before is None else None
-                port["nodePort"] = same_number or self._free_port(spec)
+                port["nodePort"] = same_number or next(free)
                 shared[port.get("port")] = port["nodePort"]
         return causes
 
@@ -126,15 +126,13 @@ class Allocation(msgspec.Struct, frozen=True):
             return f"provided port is not in the valid range. The range of valid ports is {FIRST_PORT}-{LAST_PORT}"
         return "provided port is already allocated" if _port_key(number) in self.taken else ""
 
-    def _free_port(self, spec: Object) -> int:
-        used = {_port_key(number) for number in node_ports(spec)} | set(self.taken)
-        if self.taken:
-            used |= {key for service in self.services() for key in reservations(service)}
-        numbers = list(range(FIRST_PORT, LAST_PORT + 1))
-        random.shuffle(numbers)
-        for number in numbers:
-            if _port_key(number) not in used:
-                return number
+    def _free_ports(self, spec: Object) -> Iterator[int]:
+        """Yield different numbers that nobody has, in random order. Raises RangeFull after the last one."""
+        specs = [spec, *(service.get("spec") or {} for service in (self.services() if self.taken else ()))]
+        used = {number for each in specs for number in node_ports(each)}
+        for number in random.sample(range(FIRST_PORT, LAST_PORT + 1), LAST_PORT + 1 - FIRST_PORT):
+            if number not in used and _port_key(number) not in self.taken:
+                yield number
         raise RangeFull("failed to allocate a nodePort: range is full")
 
 

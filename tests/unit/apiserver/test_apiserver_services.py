@@ -5,6 +5,7 @@ import ipaddress
 import json
 from collections.abc import Collection
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -155,6 +156,15 @@ def test_node_ports_are_allocated_and_shared_by_protocols() -> None:
     first, second, third = (p["nodePort"] for p in created(strategy(), type="NodePort", ports=ports)["spec"]["ports"])
     assert first == second != third
     assert all(30000 <= number <= 32767 for number in (first, third))
+
+
+def test_node_ports_after_a_conflict_are_searched_once() -> None:
+    by, services = strategy(), Mock(return_value=[{"metadata": {}, "spec": {"ports": [{"nodePort": 30000}]}}])
+    by.services = services
+    ports = [{"name": f"p{n}", "port": n} for n in range(1, 101)]
+    made = created(by, {"/registry/ranges/nodeports/30001"}, type="NodePort", clusterIP="10.96.0.9", ports=ports)
+    numbers = {port["nodePort"] for port in made["spec"]["ports"]}
+    assert (len(numbers), numbers & {30000, 30001}, services.call_count) == (100, set(), 1)
 
 
 @pytest.mark.parametrize(
