@@ -1,7 +1,8 @@
 """What watches see, without processes: transitions, window, replica over restarts of its owner, queues, beginnings."""
 
+import math
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -14,13 +15,15 @@ from actors.apiserver.api.errors import Expired, ServiceUnavailable
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored, splice_version
+from actors.apiserver.http.connection.unread import give_back
 from actors.apiserver.http.endpoints.reading import Watching
 from actors.apiserver.http.fairness.control import LongRunning
 from actors.apiserver.http.telemetry.metrics import RequestMetrics, WatchMetrics
+from actors.apiserver.reads.reader import Reader
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import ENCODED_CHANGES, Change, Window
 from actors.apiserver.table import TABLE
-from actors.apiserver.watch.begin import open_watch
+from actors.apiserver.watch.begin import PAUSE_EVERY, open_watch
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import Scope, transition
 from protocols.bus import Event, Op
@@ -314,3 +317,44 @@ async def test_watch_of_a_definition_that_changes_while_it_begins_is_refused() -
     with pytest.raises(ServiceUnavailable, match="has changed"):
         await watching._open(request, hub)
     assert hub.empty.is_set()
+
+
+class Messages:
+    """Stands for the transport of a watch over a websocket."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.write = self.written.append
+
+    def set_protocol(self, protocol: object) -> None: ...
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+
+async def test_watch_over_a_websocket_holds_its_seats_until_its_initial_events_are_written() -> None:
+    world, flusher, replica, seats = World(), ByHand(), Replica(CONFIGMAPS), list[str]()
+    for number in range(3 * PAUSE_EVERY):
+        world.put(f"a{number}", "1")
+    replica.on_snapshot(world.snapshot(10), world.rv)
+    registry = CollectorRegistry()
+    metrics = WatchMetrics(registry, RequestMetrics(registry))
+    hub, reader, messages = (
+        Hub(replica, HubOptions(flusher=flusher)),
+        SimpleNamespace(efficient=False, revision=None),
+        Messages(),
+    )
+    watching = Watching(cast(Reader, reader), {CONFIGMAPS.gvr: hub}, metrics, LongRunning())
+    request: Any = SimpleNamespace(
+        options=ListOptions(),
+        target=SimpleNamespace(namespace=""),
+        wanted=selection(CONFIGMAPS, "", ""),
+        form=PLAIN,
+        expires=math.inf,
+    )
+    give_back.set(lambda: seats.append("back"))
+    await watching._connected(request, hub, cast(Any, messages))
+    assert messages.written
+    assert not seats
+    flusher.settle()
+    assert len(lines(b"".join(messages.written))) == 3 * PAUSE_EVERY
+    assert seats == ["back"]

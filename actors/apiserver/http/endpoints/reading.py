@@ -137,7 +137,6 @@ class Watching:
         messages = MessageTransport(response, transport, request.form.protobuf)
         with self._metrics.sending(request.target), self._long_running.held(request.user, WATCH):
             connection = await self._connected(request, hub, messages)
-            give_back.get()()
             try:
                 await send_until_closed(response, messages.send())
             finally:
@@ -152,11 +151,12 @@ class Watching:
         except StatusError as fault:
             messages.write(error_bytes(fault.status, request.form))
             messages.close()
+            give_back.get()()
             return None
         seconds = min(_seconds(request.options.timeout), max(0.0, request.expires - time.time()))
         options = ConnectionOptions(hub, seconds, False, False, ended=_nothing, reuse=asyncio.Transport.close)
         connection = WatchConnection(options, messages, opened.watcher)
-        connection.begin((), opened.initial, congested=False)
+        connection.begin((), seated(opened.initial, give_back.get()), congested=False)
         self._future.add(hub, opened.watcher)
         return connection
 
