@@ -231,6 +231,7 @@ def test_levels_share_all_seats_and_lend_as_upstream() -> None:
         (10**6, {"fieldSelector": "metadata.name=a", "limit": "500", "resourceVersion": "0"}, 1),
         (10**6, {"fieldSelector": "metadata.name=a", "continue": "forged"}, MAX_WIDTH),
         (10**6, {"fieldSelector": "metadata.name!=a"}, MAX_WIDTH),
+        (10**6, {"fieldSelector": "metadata.name=,metadata.name=a"}, MAX_WIDTH),
         (10**6, {"watch": "1", "sendInitialEvents": "true"}, MAX_WIDTH),
     ],
 )

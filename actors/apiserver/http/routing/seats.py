@@ -50,7 +50,8 @@ def list_width(stored: int, query: Mapping[str, str]) -> int:
     One that names its object is a lookup in the replica.
     """
     newest = query.get("resourceVersion", "") in ("", "0") and "continue" not in query
-    named = newest and any(field == NAME for field, _ in equalities(query.get("fieldSelector", "")))
+    terms = equalities(query.get("fieldSelector", ""))
+    named = newest and next((name for field, name in terms if field == NAME), "")
     resumes = flag(query, "watch") and "sendInitialEvents" not in query and not newest
     if stored <= OBJECTS_PER_SEAT or named or resumes:
         return 1
