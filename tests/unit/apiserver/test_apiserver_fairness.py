@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
 from actors.apiserver.api.errors import TooManyRequests
+from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.http.connection import unread
 from actors.apiserver.http.fairness import control, levels
@@ -33,8 +34,10 @@ from actors.apiserver.http.fairness.dispatcher import (
 from actors.apiserver.http.fairness.levels import Schema, borrowable_seats, nominal_seats, standing_of
 from actors.apiserver.http.fairness.metrics import FlowMetrics
 from actors.apiserver.http.routing.route import Routes
-from actors.apiserver.http.routing.seats import Seats, body_width, list_width
+from actors.apiserver.http.routing.seats import Seats, body_width, list_width, width_of
 from actors.apiserver.http.routing.stalled import StalledRequests
+from actors.apiserver.replica.replica import Replica
+from actors.apiserver.table import TABLE
 
 ALICE, BOB = User("alice", ("system:authenticated",)), User("bob", ("system:authenticated",))
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
@@ -223,6 +226,9 @@ def test_levels_share_all_seats_and_lend_as_upstream() -> None:
         (101, {}, 2),
         (10**6, {}, MAX_WIDTH),
         (10**6, {"limit": "500"}, 5),
+        (10**6, {"limit": "500", "resourceVersion": "0"}, MAX_WIDTH),
+        (10**6, {"limit": "1", "labelSelector": "a"}, MAX_WIDTH),
+        (10**6, {"limit": "1", "fieldSelector": "metadata.namespace=a"}, MAX_WIDTH),
         (10**6, {"limit": "0"}, MAX_WIDTH),
         (10**6, {"limit": "9" * 5000}, MAX_WIDTH),
         (10**6, {"limit": "-1"}, MAX_WIDTH),
@@ -237,6 +243,14 @@ def test_levels_share_all_seats_and_lend_as_upstream() -> None:
 )
 def test_width_of_a_list_follows_the_objects(stored: int, query: dict[str, str], width: int) -> None:
     assert list_width(stored, query) == width
+
+
+@pytest.mark.parametrize(("verb", "width"), [("list", 2), ("deletecollection", 2), ("get", 1), ("delete", 1)])
+def test_width_of_a_collection_follows_its_objects(verb: str, width: int) -> None:
+    pods = TABLE.of("pods")
+    replica = SimpleNamespace(objects=range(101))
+    http: Any = SimpleNamespace(query={}, rel_url=SimpleNamespace(raw_query_string=""))
+    assert width_of(http, Target(pods, verb), {pods.store: cast(Replica, replica)}) == width
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ NAME = "metadata.name"
 
 def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Replica]) -> int:
     """Return the seats of a resource request, 1 to MAX_WIDTH."""
-    if target.verb == "list":
+    if target.verb in ("list", "deletecollection"):
         replica = replicas.get(target.resource.store)
         stored = 0 if replica is None else len(replica.objects)
         query = http.query if len(http.rel_url.raw_query_string) <= SHORT_QUERY else {}
@@ -47,16 +47,17 @@ def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Repli
 def list_width(stored: int, query: Mapping[str, str]) -> int:
     """Return the seats of a list of `stored` objects. A watch that begins with all objects costs as much as a list.
 
-    One that names its object is a lookup in the replica.
+    One that names its object is a lookup in the replica. A limit saves nothing if selectors have to find what it allows
+    or at version 0, where it does not count.
     """
-    newest = query.get("resourceVersion", "") in ("", "0") and "continue" not in query
-    terms = equalities(query.get("fieldSelector", ""))
-    named = newest and next((name for field, name in terms if field == NAME), "")
+    version, fields = query.get("resourceVersion", ""), query.get("fieldSelector", "")
+    newest = version in ("", "0") and "continue" not in query
+    named = newest and next((name for field, name in equalities(fields) if field == NAME), "")
     resumes = flag(query, "watch") and "sendInitialEvents" not in query and not newest
     if stored <= OBJECTS_PER_SEAT or named or resumes:
         return 1
-    limit = query.get("limit", "")
-    if limit.isdecimal() and len(limit) <= MAX_LIMIT_DIGITS:
+    limit, unlimited = query.get("limit", ""), fields or query.get("labelSelector") or {*version} == {"0"}
+    if limit.isdecimal() and len(limit) <= MAX_LIMIT_DIGITS and not unlimited:
         stored = min(stored, int(limit) or stored)
     return max(1, min(MAX_WIDTH, -(-stored // OBJECTS_PER_SEAT)))
 
