@@ -16,13 +16,16 @@ from protocols.wire.methods import LIMITS
 COLUMNS, STATE, CONNECTED = 8, 5, b"03"
 """Columns of a row of /proc/net/unix, the one of its state, and the state of a connected socket."""
 
+PREVIOUS = "previous.sock"
+"""Name of the last server's socket, which stays."""
+
 
 class LinkedServer:
     """Starts and stops any number of times; `directory` is on the file system of the socket."""
 
     def __init__(self, directory: Path, socket: Path) -> None:
         self.socket = socket
-        self._hidden, self._previous = directory / "bound.sock", directory / "previous.sock"
+        self._hidden, self._previous = directory / "bound.sock", directory / PREVIOUS
         self._server: grpc.aio.Server | None = None
 
     async def start(self, handlers: Iterable[grpc.GenericRpcHandler]) -> None:
@@ -34,9 +37,9 @@ class LinkedServer:
         os.link(self._hidden, self.socket)
 
     def hide(self) -> None:
-        """Remove the socket; connections stay until the stop."""
-        self.socket.unlink(missing_ok=True)
+        """Remove the socket, unless it is another's; connections stay until the stop."""
         if self._server is not None:
+            self.socket.unlink(missing_ok=True)
             self._hidden.replace(self._previous)  # as long as it is there, the next socket has another inode number
 
     async def stop(self) -> None:

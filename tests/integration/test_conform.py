@@ -1,6 +1,7 @@
 """`nodeplane conform` as users call it: reports, exit codes, usage errors, and nothing left behind."""
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from protocols.process.sockets import answers
 from supervisor.cli.main import main
 from supervisor.conform.scripts import behaviours
 from supervisor.conform.verdict import FAIL
@@ -64,6 +66,25 @@ def test_failure_is_printed_with_rule_advice_and_bytes() -> None:
 def test_usage_error_ends_with_two(words: Sequence[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["conform", *words]) == 2
     assert text in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["plugin", "dra", "agent"])
+def test_directory_of_a_kubelet_that_runs_is_left_alone(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its socket was removed, and no plugin registered with it again."""
+    (path := tmp_path / "device-plugins" / "kubelet.sock").parent.mkdir()
+    with socket.socket(socket.AF_UNIX) as kubelet:
+        kubelet.bind(str(path))
+        kubelet.listen()
+        assert main(["conform", "--kind", kind, "--kubelet-dir", str(tmp_path), "--", "true"]) == 2
+        assert answers(path)
+    assert f"a kubelet serves {path}; stop it" in capsys.readouterr().err
+
+
+def test_nothing_is_left_in_a_given_directory(tmp_path: Path) -> None:
+    assert main(["conform", "--kubelet-dir", str(tmp_path), "--only", "registers", "--", "true"]) == 1
+    assert {path.name for path in tmp_path.iterdir()} <= {"device-plugins", "plugins_registry"}
 
 
 def test_own_behaviours_are_judged(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from protocols.process.layout import Layout
 from protocols.process.settings import load_settings
+from protocols.process.sockets import answers
 from protocols.wire import deviceplugin_v1beta1_pb2 as deviceplugin
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.plugins import GET_INFO, GET_OPTIONS
@@ -21,6 +22,7 @@ from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.dra.objects import DraObjects
 from supervisor.conform.exchange import ExchangeRecorder
 from supervisor.conform.kubelet import Kubelet, ServedKubelet
+from supervisor.conform.linked_server import PREVIOUS
 from supervisor.conform.manifest.documents import HostPaths, Manifest, pod_of, read_manifest
 from supervisor.conform.manifest.install import apply_others, check_manifest, import_image, prepare_directories
 from supervisor.conform.manifest.pod_program import PodLauncher
@@ -92,7 +94,7 @@ def _served(stack: ExitStack, subject: JudgedProgram) -> Running:
 
 
 def _started(stack: ExitStack, subject: JudgedProgram) -> Running:
-    directory = Path(os.path.abspath(subject.kubelet_dir)) if subject.kubelet_dir else _temporary(stack)
+    directory = _given(stack, subject.kubelet_dir) if subject.kubelet_dir else _temporary(stack)
     manifest = read_manifest(subject.manifest) if subject.manifest else None
     if manifest:
         check_manifest(manifest, directory, runtime=subject.runtime, image=subject.image)
@@ -137,6 +139,16 @@ def _pods(
     api = stack.enter_context(Api(where))
     apply_others(api, manifest)
     return PodLauncher(ManifestPods(api, where), pod, manifest.daemon_set["metadata"]["name"], variables)
+
+
+def _given(stack: ExitStack, text: str) -> Path:
+    """Return the directory; what a played kubelet leaves there is removed. Raises UsageError if one serves in it."""
+    directory = Path(os.path.abspath(text))
+    for folder in ("device-plugins", "pod-resources"):
+        if answers(socket := directory / folder / "kubelet.sock"):
+            raise UsageError(f"a kubelet serves {socket}; stop it, or give another --kubelet-dir")
+    stack.callback((directory / PREVIOUS).unlink, missing_ok=True)
+    return directory
 
 
 def _temporary(stack: ExitStack) -> Path:
