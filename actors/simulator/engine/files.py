@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protocols.errors import NodeplaneError
+from protocols.process.files import read_bounded
 from protocols.process.inotify import CLOSE_WRITE, CREATE, DELETE, MOVED_TO, DirectoryChanges
 
 
@@ -25,22 +26,35 @@ def changes_in(directory: Path) -> DirectoryChanges:
     return changes
 
 
-def _text(path: Path) -> str:
-    return path.read_text() if path.exists() else ""
+def health_text(path: Path) -> str:
+    """Return the text of the health file. Raises HealthFileInvalid."""
+    try:
+        return read_bounded(path).decode()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        why = error.strerror
+    except UnicodeDecodeError as error:
+        why = f"byte {error.start} is no UTF-8"
+    raise HealthFileInvalid(f"cannot read {path}: {why}; the health read before stays")
 
 
 async def follow_file(path: Path, apply: Callable[[str], None], say: Callable[[str], None]) -> None:
     """Call `apply` with the text of the file, now and on each change; a missing file is an empty one. Never ends.
 
-    `apply` may raise HealthFileInvalid, which is reported through `say`.
+    `apply` may raise HealthFileInvalid. `say` gets it once: other files of the directory change, too.
     """
-    changes = changes_in(path.parent)
+    changes, said = changes_in(path.parent), ""
     try:
         while True:
+            fault = ""
             try:
-                apply(_text(path))
-            except (HealthFileInvalid, OSError, UnicodeDecodeError) as error:
-                say(str(error))
+                apply(health_text(path))
+            except HealthFileInvalid as error:
+                fault = str(error)
+            if fault and fault != said:
+                say(fault)
+            said = fault
             await changes.wait()
     finally:
         changes.close()
