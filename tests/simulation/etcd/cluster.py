@@ -63,6 +63,8 @@ class Cluster:
         self._progress_s = world.draw("etcd_progress_s", 0.5, 5.0, 600.0)
         self._leader_at = 0.0
         """The world's time from which on there is a leader."""
+        self.shows_at = 0.0
+        """The world's time until which messages of watches are on their way."""
         self.on_restore: list[Callable[[int, int], object]] = []
         """Called with the revision that a backup had, and by how much the store's is raised."""
         self.members = [Member(self, number) for number in range(len(PORTS))]

@@ -98,7 +98,8 @@ class EtcdConnection:
         self._flying += 1
         world = self._world
         self._last_down = max(self._last_down, world.now + world.latency(), self._member.silent_until)
-        world.at_time(self._last_down, self._process, lambda: self._arrive(number, kind, body))
+        arrives = self._last_down if self.open.get(number) else max(self._last_down, self._member.cluster.shows_at)
+        world.at_time(arrives, self._process, lambda: self._arrive(number, kind, body))
 
     def _arrive(self, number: int, kind: int, body: bytes) -> None:
         if self.alive:

@@ -34,6 +34,8 @@ FEW, WAIT_S, SOON_S = 8, 5.0, 0.03
 """Which of the next writes it is, at most; how long it is waited for; and seconds from the write to the restore.
 
 Mostly these are a few thousandths: that long its writer may know of the write while no watch has shown it."""
+ANSWERED_S, KNOWN_S = 0.008, 3.0
+"""Seconds by which the writer mostly has its answer, and by which a restore is known."""
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -43,6 +45,8 @@ class Lost(msgspec.Struct, frozen=True):
     number: int = 1
     content: bytes = b""
     without: bytes | None = None
+    writer: str = ""
+    """The process whose next requests may be held back until the store is restored."""
 
     def has(self, key: bytes, value: bytes) -> bool:
         other = self.without is not None and self.without in value
@@ -50,7 +54,7 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 ACTED_ON = {
-    "allocation": Lost(b"/registry/resourceclaims/", content=b'"allocation"'),
+    "allocation": Lost(b"/registry/resourceclaims/", content=b'"allocation"', writer="scheduler"),
     "binding": Lost(b"/registry/pods/", content=b'"nodeName"', without=b'"startTime"'),
     "devices": Lost(b"/registry/resourceslices/"),
 }
@@ -107,13 +111,13 @@ class EtcdFaults:
         self._restore(int(fault.value * OLDEST), fault)
 
     def lose(self, world: "World", fault: Fault) -> None:
-        """Restore a backup from right before the next write of those that the target names."""
-        self._restore_before(ACTED_ON[fault.target], fault, world.random("faults/restore"))
+        """Restore a backup from right before the next write of those that the target names, which no watch shows."""
+        self._restore_before(ACTED_ON[fault.target], fault, world.random("faults/restore"), unshown=True)
 
     def _restore(self, back: int, fault: Fault) -> None:
         self._cluster.restore(back, self._bump, fault.value * 10 % 1 * RESTORE_S)
 
-    def _restore_before(self, lost: Lost, fault: Fault, chance: random.Random) -> None:
+    def _restore_before(self, lost: Lost, fault: Fault, chance: random.Random, *, unshown: bool = False) -> None:
         """Restore a backup that ends right before one of the next writes of a kind, soon after that write."""
         cluster, left, since = self._cluster, lost.number, self._cluster.state.revision
         world, until = cluster.world, cluster.world.now + WAIT_S
@@ -124,7 +128,17 @@ class EtcdFaults:
             if not left or world.now > until:
                 cluster.on_commit.remove(committed)
                 kept = (commit.changes[0].kv.mod_revision if commit.changes else since) - 1
-                soon = chance.random() ** 3 * SOON_S
+                soon = chance.uniform(ANSWERED_S, SOON_S) if unshown else chance.random() ** 3 * SOON_S
+                if unshown:
+                    self._hold_back(lost, world.now + soon, chance)
                 world.at(soon, None, lambda: self._restore(cluster.state.revision - kept, fault))
 
         cluster.on_commit.append(committed)
+
+    def _hold_back(self, lost: Lost, until: float, chance: random.Random) -> None:
+        """Hold watches back, and in a half of the cases what the writer does next until all know of the restore."""
+        self._cluster.shows_at = until
+        if lost.writer and chance.random() < 0.5:
+            world = self._cluster.world
+            for server in (name for name in world.mortal if name.startswith("apiserver")):
+                world.network.close_way(lost.writer, server, until + RESTORE_S + chance.uniform(0.0, KNOWN_S))

@@ -12,7 +12,7 @@ from tests.simulation.world.faults import KINDS
 if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
-AT_S = {"allocation": (1.0, 6.0), "binding": (1.0, 6.0), "devices": (0.0, 2.0)}
+AT_S = {"allocation": (1.0, 6.0), "binding": (1.0, 6.0), "devices": (0.0, 0.3)}
 """From when on the write is waited for."""
 
 
@@ -27,6 +27,6 @@ class LostProfile(PlaneProfile):
     def begin(self) -> None:
         super().begin()
         chance = self.world.random("lost")
-        what = chance.choice(("allocation", "binding", "binding", "devices"))
+        what = chance.choice(tuple(AT_S))
         fault = Fault(0.0, "lose", what, chance.random())
         self.world.at(chance.uniform(*AT_S[what]), None, lambda: KINDS["lose"](self.world, fault))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SEEN_S = 1.0
 """Seconds in which clients hear of a change when all is well."""
-RESOURCES = "pods", "resourceclaims", "minions", "resourceclaimtemplates", "deviceclasses"
+RESOURCES = "pods", "resourceclaims", "minions", "resourceclaimtemplates", "deviceclasses", "resourceslices"
 Stored = dict[str, dict[str, Any]]
 
 
@@ -41,7 +41,7 @@ def check(profile: "PlaneProfile") -> list[Broken]:
         pods = [pod for pod in stored["pods"].values() if pod["spec"].get("nodeName") == node.name]
         found += Oracle(node, pods, just_bound(history, pods)).check()
         found += _claimed(node, pods, stored["resourceclaims"])
-    return [*found, *_scheduled(profile.nodes, stored), *_reserved(stored)]
+    return [*found, *_published(profile.nodes, stored), *_scheduled(profile.nodes, stored), *_reserved(stored)]
 
 
 def just_bound(history: History, pods: list[Object]) -> set[str]:
@@ -142,6 +142,14 @@ def _reserved(stored: Stored) -> Iterator[Broken]:
         for each in (claim.get("status") or {}).get("reservedFor") or ():
             if each["uid"] not in alive:
                 yield Broken("converged", f"claim {key} is reserved for {each['name']}, which is gone or has ended")
+
+
+def _published(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
+    """The devices of each driver are in the API, if their node is."""
+    for name in (node.name for node in nodes if node.name in stored["minions"]):
+        specs = [each["spec"] for each in stored["resourceslices"].values() if each["spec"].get("nodeName") == name]
+        if (count := sum(len(spec.get("devices") or ()) for spec in specs)) != CARDS:
+            yield Broken("devices are published", f"{count} of {CARDS} of {name}")
 
 
 def _scheduled(nodes: list[Node], stored: Stored) -> Iterator[Broken]:
