@@ -26,7 +26,7 @@ class Load:
         self._most = int(world.draw("most_pods", 10, 16, 32))
         self._over = world.draw("overcommitted_share", 0.0, 0.05)
         self._deleted = world.draw("deleted_share", 0.1, 0.4)
-        self._young = world.draw("deleted_young_share", 0.4, 0.1)
+        self.young = world.draw("deleted_young_share", 0.4, 0.1)
         """Share of pods that are deleted while they start."""
         self.quiet = bool(world.draw("quiet", 1, 0, 0))
         """True where no pod restarts: soon after the last one was made nothing happens any more."""
@@ -59,7 +59,7 @@ class Load:
 
     def _delete_young(self, name: str) -> None:
         chance = self._world.random("load/young")
-        if chance.random() < self._young:
+        if chance.random() < self.young:
             self._world.at(chance.uniform(0.0, YOUNG_S), None, lambda: self._remove(name))
 
     def _remove(self, name: str) -> None:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from tests.simulation.world.world import World
 
 
+LONG_S = 8.0
+REMOVED_S, SANDBOX_S = 0.3, 2.0
+"""Seconds that each way to or from the API takes at most, and each call of the runtime."""
+
+
 class NodeProfile:
     kinds = ("kill", "pause", "cut", "all", "clock", *SUPERVISION_FAULTS, *NodeFaults.kinds, "api")
     means = MEANS
@@ -45,7 +50,9 @@ class NodeProfile:
         self.targets = self.node.targets
         cards = list(self.node.hardware[self.node.driver].health)
         self.load = Load(world, self.api, {GPU: GPUS, NIC: NICS}, cards)
-        self._undisturbed_s = world.draw("undisturbed_load_s", 8.0, 2.0)
+        self._late = bool(world.draw("late_sandboxes", 1, 0))
+        """True if sandboxes are made late for pods that come and go after the last fault."""
+        self._undisturbed_s = LONG_S if self._late else world.draw("undisturbed_load_s", LONG_S, 2.0)
         """Seconds for which pods come and go after the last fault: no restart heals what goes wrong then."""
         self._faults = NodeFaults(world, self.sockets, (self.node,))
         self._monitor = Monitor(self.node, self._faults)
@@ -67,7 +74,15 @@ class NodeProfile:
             self._faults.lose_events()  # the last ones of a quiet node: none comes after them
         else:
             self.load.end_in(self._undisturbed_s)
+            if self._late:
+                self._make_sandboxes_late()
         self._supervision.start_failed()
+
+    def _make_sandboxes_late(self) -> None:
+        """Delete pods while they start, with a runtime that is slower than the API removes them."""
+        self.load.young = 1.0
+        self.api.slow_s, self.api.watches_slow_s = REMOVED_S, 0.0
+        self.world.slow_threads["runtime"] = SANDBOX_S
 
     def check(self) -> list[Broken]:
         pods = self.api.objects["pods"].values()

@@ -46,7 +46,7 @@ def test_some_pods_are_deleted_while_they_start(tmp_path: Path) -> None:
     world = World(1, tmp_path)
     api = ModelApi(world)
     load = Load(world, api, {}, [])
-    load._most, load._deleted, load._young = 100, 0.0, 0.4
+    load._most, load._deleted, load.young = 100, 0.0, 0.4
     load.begin()
     load.end_in(10.0)
     world.run(10.0 + YOUNG_S)
