@@ -87,4 +87,12 @@ PLANE = (
         mistake="Quotas do not count what a resize adds.",
         profile="resized",
     ),
+    Mutant(
+        "resize-unseen",
+        "actors/scheduler/model/views.py",
+        old="    counted = with_resize(pod, spec)\n",
+        new="    counted = spec if node_name_of(pod) else with_resize(pod, spec)\n",
+        mistake="The scheduler takes room that a pod has until its node has made it smaller.",
+        profile="resized",
+    ),
 )

@@ -4,9 +4,11 @@ There is no restore: what a backup takes back was accepted, and is not the last 
 """
 
 import random
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
+from actors.scheduler.actor import Scheduler
+from actors.scheduler.cycles.scheduling_cycle import SchedulingDecision
 from protocols.kinds.table import PODS, RESOURCEQUOTAS
 from protocols.kube.meta import Object, condition, labels_of, name_of, terminating
 from protocols.kube.pods import is_finished, node_of
@@ -40,6 +42,8 @@ SHOWN_S = 10.0
 """The scheduler may have seen nothing newer than this."""
 SIZED = {"app": "sized"}
 RESIZER, QUOTA, ALLOCATED = "resizer", "cpus", "allocated"
+Known = Mapping[str, Object]
+"""Pods by key, as a process has been shown them."""
 
 
 class ResizedProfile(PlaneProfile):
@@ -52,6 +56,7 @@ class ResizedProfile(PlaneProfile):
         self.targets += (RESIZER,)
         self._overdrawn: list[Broken] = []
         self._note_allocations()
+        self._note_placements()
 
     def _note_allocations(self) -> None:
         """Add up what each pod worker allocates to pods that run, whenever it allocates more to one."""
@@ -67,6 +72,20 @@ class ResizedProfile(PlaneProfile):
             return events
 
         patch(resize, "allocate", noted)
+
+    def _note_placements(self) -> None:
+        """Judge each placement by what the scheduler has been shown, before its cycle and after it."""
+        place = Scheduler._run_scheduling_cycle
+
+        async def placed(scheduler: Scheduler, uid: str) -> SchedulingDecision | None:
+            before = dict(scheduler._pods.items)
+            decision = await place(scheduler, uid)
+            if decision is not None:
+                pod = cast("Object", decision.pod)
+                self._overdrawn += known_room(pod, decision.node, before, scheduler._pods.items)
+            return decision
+
+        patch(Scheduler, "_run_scheduling_cycle", placed)
 
     def _add_up(self, held: dict[str, int], spec: PodSpec) -> None:
         name = running(self.world).name
@@ -200,6 +219,14 @@ def _recent(states: list[tuple[float, Object]], since: float) -> Iterator[Object
         yield state
         if at <= since:
             return
+
+
+def known_room(placed: Object, node: str, before: Known, now: Known) -> Iterator[Broken]:
+    """Pods hold no more than their node has, with the one that it is given, as far as the scheduler knows of them."""
+    here = [key for key, pod in now.items() if node_of(pod) == node and not is_finished(pod) and key in before]
+    held = {key: min(_least(before[key]), _least(now[key])) for key in here}
+    if sum(held.values()) + _wanted(placed) > ALLOCATABLE:
+        yield Broken("a node has room for its pods", f"{name_of(placed)} on {node} beside {held}")
 
 
 def _at_end(node: Node, pods: list[Object]) -> Iterator[Broken]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from protocols.kube.meta import Object
-from tests.simulation.plane.resized import judged
+from tests.simulation.plane.resized import judged, known_room
 from tests.unit.simulation.test_simulation_workloads import Change, meta, written
 
 LIMITED = ("resourcequotas", "cpus", {"status": {"hard": {"requests.cpu": "14"}}})
@@ -38,3 +38,9 @@ def test_infeasible_resize_takes_no_room() -> None:
     pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
     large = pod("a", "7500m", "1", node="n1", **pending)
     assert not list(judged(written([("pods", "a", large), ("pods", "b", pod("b", "4", node="n1"))], "default")))
+
+
+def test_placement_leaves_room_for_what_is_shown_as_allocated() -> None:
+    held, smaller = {"default/a": pod("a", "1", "4", node="n1")}, {"default/a": pod("a", "1", node="n1")}
+    assert list(known_room(pod("b", "4"), "n1", held, held))
+    assert not list(known_room(pod("b", "4"), "n1", held, smaller))
