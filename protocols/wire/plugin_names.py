@@ -37,4 +37,5 @@ def endpoint_fault(endpoint: str) -> str:
     """Check the endpoint of a registration: a file name in kubelet's directory, other than kubelet's own."""
     if endpoint not in ("", ".", "..", "kubelet.sock") and "/" not in endpoint and "\0" not in endpoint:
         return ""
-    return f'the endpoint "{endpoint[:SHOWN]}" is invalid: it must be the name of the plugin\'s socket in this directory'
+    shown = endpoint[:SHOWN]
+    return f'the endpoint "{shown}" is invalid: it must be the name of the plugin\'s socket in this directory'

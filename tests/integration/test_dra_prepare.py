@@ -63,7 +63,7 @@ async def test_one_failing_driver_does_not_make_the_good_one_work_again() -> Non
         gpu.devices["a-uid"] = [prepared(GPU, f"dev-{n}") for n in range(3)]
         pod = asks("p", claim("a", GPU, NIC))
         nic.claim_errors["a-uid"] = "x" * (5 << 20)
-        with pytest.raises(DriverFailed, match="code = ResourceExhausted .* Received message larger than max"):
+        with pytest.raises(DriverFailed, match=r"code = ResourceExhausted .* Received message larger than max"):
             await lab.prepare(pod)
         nic.claim_errors["a-uid"] = "out of order"
         for _ in range(20):

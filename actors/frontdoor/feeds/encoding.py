@@ -205,6 +205,7 @@ class V1alpha1Field(NamedTuple):
 
 
 def v1alpha1_field(pod: v1alpha1.PodResources) -> V1alpha1Field:
+    """Encode a pod once for every response that lists it."""
     return V1alpha1Field(pod.namespace, pod.name, field(LIST_POD_FIELD, pod.SerializeToString(deterministic=True)))
 
 

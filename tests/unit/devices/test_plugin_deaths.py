@@ -108,5 +108,5 @@ async def test_call_of_a_plugin_that_died_ends_with_its_status_though_the_connec
         call = asyncio.create_task(plugin.allocate(["gpu-0"]))
         await until_async("the call", lambda: served.begun == 1)
         await asyncio.gather(cut(server, path), plugin.close())
-        with pytest.raises(PluginFailed, match="code = UNAVAILABLE"):
+        with pytest.raises(PluginFailed, match="code = Unavailable"):
             await call
