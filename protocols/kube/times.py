@@ -39,6 +39,18 @@ def format_ns(nanoseconds: int) -> str:
     return format_time(nanoseconds // 1_000_000_000) if nanoseconds else ""
 
 
+def format_duration(seconds: float) -> str:
+    """Return a duration as Go prints it, to milliseconds: 890ms, 27.88s, 1m20s, 1h0m0s."""
+    if 0 < seconds < 1:
+        return f"{round(seconds * 1000)}ms"
+    minutes, rest = divmod(round(seconds, 3), 60)
+    hours, minutes = divmod(int(minutes), 60)
+    text = f"{round(rest, 3):g}s"
+    if hours:
+        return f"{hours}h{minutes}m{text}"
+    return f"{minutes}m{text}" if minutes else text
+
+
 def parse_time(text: str) -> float:
     """Return the seconds since the epoch of an RFC 3339 time; raises TimeInvalid."""
     try:

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from protocols.kube.times import format_duration
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import EVENTED
 
@@ -91,16 +92,11 @@ def health_fault(last_started: float, now: float, limit_s: float, since: float =
     if not last_started:
         return "pleg has yet to be successful"
     if now - max(last_started, since) > limit_s:
-        return f"pleg was last seen active {_text(now - last_started)} ago; threshold is {_text(limit_s)}"
+        ago = format_duration(round(now - last_started, 1))
+        return f"pleg was last seen active {ago} ago; threshold is {format_duration(limit_s)}"
     return ""
 
 
 def next_health_check(last_started: float, now: float, limit_s: float, since: float = 0.0) -> float:
     """Return the seconds until `health_fault` may change by time alone; at least one."""
     return max(1.0, max(last_started, since) + limit_s - now) if last_started else limit_s
-
-
-def _text(seconds: float) -> str:
-    """Format seconds as Go prints a duration: 3m1.2s."""
-    minutes, rest = divmod(round(seconds, 1), 60)
-    return f"{int(minutes)}m{rest:g}s" if minutes else f"{rest:g}s"

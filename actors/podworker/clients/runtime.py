@@ -102,7 +102,7 @@ class BusRuntime:
         reply = await self._call("ImageStatus", request, cri_pb2.ImageStatusResponse, QUICK_S, True)
         cri_image = reply.image
         return (
-            ImageFound(cri_image.id, cri_image.uid.value, cri_image.username)
+            ImageFound(cri_image.id, cri_image.uid.value, cri_image.username, cri_image.size)
             if reply.HasField("image") and cri_image.id
             else None
         )

@@ -77,6 +77,8 @@ class ImageFound(msgspec.Struct, frozen=True):
     uid: int = 0
     username: str = ""
     """Default user of the image: `uid` if it is a number, else a name whose number is not known."""
+    size: int = 0
+    """Bytes."""
 
 
 class Pleg(Protocol):

@@ -90,12 +90,6 @@ def _recovered(container: ContainerStatus, sandbox: SandboxStatus | None) -> Bac
     return recover(container.restart_count - sandbox.attempt, container.started_ns, container.spec_hash)
 
 
-def format_delay(delay_ns: int) -> str:
-    """Format a duration like kubectl: `10s`, `1m20s`, `5m0s`."""
-    minutes, seconds = divmod(delay_ns // SECOND, 60)
-    return f"{minutes}m{seconds}s" if minutes else f"{seconds}s"
-
-
 class _Pause(msgspec.Struct, frozen=True):
     sandbox: str
     """Id of the sandbox to start in; empty if there was none yet."""

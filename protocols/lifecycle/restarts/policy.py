@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from protocols.kinds import views
+from protocols.kube.times import format_duration
 from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.types import (
     INIT,
@@ -10,6 +11,7 @@ from protocols.lifecycle.pods.types import (
     ON_FAILURE,
     RESTART,
     RESTART_ALL,
+    SECOND,
     SIDECAR,
     BackoffEntry,
     ContainerSpec,
@@ -139,7 +141,7 @@ class Restarts:
         return Start(name=container.name, attempt=attempt, crashed_ns=crashed_ns)
 
     def _wait(self, name: str, entry: BackoffEntry, ready_ns: int) -> None:
-        text = f"back-off {backoff.format_delay(entry.delay_ns)} restarting failed container={name}"
+        text = f"back-off {format_duration(entry.delay_ns / SECOND)} restarting failed container={name}"
         self.waiting[name] = Waiting(CRASH_LOOP, f"{text} pod={format_pod(self._spec)}")
         self.wake_ns = min(self.wake_ns or ready_ns, ready_ns)
 

@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from protocols.kube.times import format_duration
 from protocols.lifecycle.pods.types import SECOND, BackoffEntry
-from protocols.lifecycle.restarts.backoff import MAXIMUM_NS, advance, format_delay, ready_ns, recover, recover_all
+from protocols.lifecycle.restarts.backoff import MAXIMUM_NS, advance, ready_ns, recover, recover_all
 from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 
 S = SECOND
@@ -75,7 +76,8 @@ def test_restarts_for_new_sandboxes_are_not_counted_as_crashes() -> None:
 
 
 def test_described_as_users_know_it() -> None:
-    assert [format_delay(n * S) for n in (10, 80, 300)] == ["10s", "1m20s", "5m0s"]
+    delays = (10, 80, 300, 3600, 0.89, 27.88, 59.9996)
+    assert [format_duration(n) for n in delays] == ["10s", "1m20s", "5m0s", "1h0m0s", "890ms", "27.88s", "1m0s"]
 
 
 @given(st.lists(st.integers(0, 900), min_size=1, max_size=30))

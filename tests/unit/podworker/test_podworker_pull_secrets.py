@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 from pathlib import Path
 
 import msgspec
@@ -88,6 +89,8 @@ def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path: Path) -> None
     fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401")]
     one, two = secret(r__io={"username": "one"}), secret(r__io={"username": "two"})
     assert pulled(fake, one=one, two=two) == ["two"]
+    text = r'Successfully pulled image "r.io/b:1" in \d+m?s \(\d+m?s including waiting\). Image size: 0 bytes.'
+    assert re.fullmatch(text, fake.recorder.events[-1][2])
     assert fake.runtime.count("pull_image") == 2
 
 

@@ -176,7 +176,10 @@ def test_files_of_volumes() -> None:
     ("volume", "text"),
     [
         ({"secret": {"secretName": "no"}}, 'secret "no" not found'),
-        ({"configMap": {"name": "c", "items": [{"key": "q", "path": "q"}]}}, 'configmap "c" has no key'),
+        (
+            {"configMap": {"name": "c", "items": [{"key": "q", "path": "q"}]}},
+            "configmap references non-existent config key: q",
+        ),
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "../up"}]}}, "below the volume"),
         ({"configMap": {"name": "c", "items": [{"key": "a", "path": "x/../../up"}]}}, "out of the volume"),
         ({"projected": {"sources": [{"clusterTrustBundle": {}}]}}, "clusterTrustBundle"),

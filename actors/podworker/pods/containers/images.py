@@ -18,6 +18,7 @@ from actors.podworker.pods.volumes.payload import IMAGE, kind_of, volumes_of
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
+from protocols.kube.times import format_duration
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, format_pod
 from protocols.process.rates import backoff_delay
 from protocols.wire import cri_pb2
@@ -187,8 +188,7 @@ class Images:
             self._event(spec, ERR_NEVER, message, container, "Warning")
             raise ImageMissing(ERR_NEVER, message)
         else:
-            reference = await self._pull(spec, container, volume)
-            present = await self._deps.runtime.image(container.image, volume) or ImageFound(reference)
+            present = await self._pull(spec, container, volume)
         return present
 
     async def _inspect(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> ImageFound | None:
@@ -206,7 +206,7 @@ class Images:
             self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_INSPECT, message) from None
 
-    async def _pull(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> str:
+    async def _pull(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> ImageFound:
         image, failed = container.image, self._failed.get(container.image)
         if failed is not None and self._clock() < failed.until:
             message = f'Back-off pulling image "{image}"'
@@ -214,6 +214,7 @@ class Images:
             raise ImageMissing(BACK_OFF, f"{message}: {ERR_PULL}: {failed.why}")
         known = await self._credentials(spec, container)
         self._event(spec, "Pulling", f'Pulling image "{image}"', container)
+        began = self._clock()
         try:
             reference = await self._fetch(image, known, volume)
         except (Unavailable, DeadlineExceeded):
@@ -225,8 +226,11 @@ class Images:
             self._event(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
             raise ImageMissing(ERR_PULL, str(error)) from None
         self._failed.pop(image, None)
-        self._event(spec, "Pulled", f'Successfully pulled image "{image}"', container)
-        return reference
+        seconds = format_duration(self._clock() - began)
+        pulled = await self._deps.runtime.image(image, volume) or ImageFound(reference)
+        message = f'Successfully pulled image "{image}" in {seconds} ({seconds} including waiting).'
+        self._event(spec, "Pulled", f"{message} Image size: {pulled.size} bytes.", container)
+        return pulled
 
     async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool) -> str:
         """Pull with the first credentials that the registry accepts; without any if there are none."""

@@ -19,9 +19,9 @@ from actors.podworker.model.errors import HookFailed, HookTimedOut
 from protocols.bus import BusError, DeadlineExceeded
 from protocols.kinds import views
 from protocols.kube.request_uri import uri_host
+from protocols.kube.times import format_duration
 from protocols.lifecycle.pods.probes import ProbeAttempt, ProbeOutcome, ProbeTarget, target
-from protocols.lifecycle.pods.types import SECOND, ContainerSpec, PodSpec, format_pod
-from protocols.lifecycle.restarts.backoff import format_delay
+from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, format_pod
 from protocols.messages.cri import ANSWERED
 
 OUTPUT = 10 * 1024
@@ -70,10 +70,6 @@ def _late(handler: views.Probe, target: ProbeTarget, timeout: float) -> str:
     return _rpc_fault("DEADLINE_EXCEEDED", "", "", timeout)
 
 
-def _duration(seconds: float) -> str:
-    return format_delay(int(seconds * SECOND))
-
-
 def _unreached(error: Exception, handler: views.Probe, target: ProbeTarget) -> str:
     """Return upstream's text for a connection that could not be made; else the error's own."""
     reason = getattr(error, "os_error", error)
@@ -92,7 +88,7 @@ async def _exec(deps: Dependencies, source: views.ExecAction, target: ProbeTarge
         code, output = await deps.runtime.exec_sync(target.container_id, command, int(timeout))
     except BusError as error:
         if isinstance(error, DeadlineExceeded) and ANSWERED in error.details:
-            late = f'command timed out: "{" ".join(command)}" timed out after {_duration(timeout)}'
+            late = f'command timed out: "{" ".join(command)}" timed out after {format_duration(timeout)}'
             return ProbeAttempt(ProbeOutcome.FAILURE, late)
         if error.code == "UNKNOWN":  # the command could not be started: counts as a failure
             return ProbeAttempt(ProbeOutcome.FAILURE, str(error))
@@ -218,7 +214,7 @@ def _health(answer: bytes) -> str:
 def _rpc_fault(code: str, details: str, place: str, timeout: float) -> str:
     """Return upstream's text for a health call that failed."""
     if code == "DEADLINE_EXCEEDED":
-        return f"timeout: health rpc did not complete within {_duration(timeout)}"
+        return f"timeout: health rpc did not complete within {format_duration(timeout)}"
     if code == "UNAVAILABLE":
         return f'error: failed to connect service "{place}": {details}'
     if code == "UNIMPLEMENTED":

@@ -9,7 +9,7 @@ import msgspec
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
 from actors.podworker.pods.environment.downward import field_value, resource_value
-from actors.podworker.pods.environment.references import CONFIG_MAP, Found, Ref, secret_ref
+from actors.podworker.pods.environment.references import CONFIG_MAP, SECRET, Found, Ref, secret_ref
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
@@ -22,6 +22,11 @@ WRITTEN = ("configMap", "secret", "downwardAPI", "projected")
 SUPPORTED = (EMPTY_DIR, HOST_PATH, IMAGE, *WRITTEN)
 DEFAULT_MODE = 0o644
 TOKEN_SECONDS = 3600
+_NO_KEY = {
+    CONFIG_MAP: "configmap references non-existent config key",
+    SECRET: "references non-existent secret key",
+}
+"""Upstream's texts."""
 MAX_VOLUME = 128 << 20
 """Bytes of all files of a volume. An item takes 60 bytes of the pod and may refer to a value of 1 MB repeatedly."""
 
@@ -156,7 +161,7 @@ def _keys(ref: Ref, source: Mapping[str, Any], mode: int, found: Found) -> Paylo
         if key in contents:
             files[str(item.get("path") or "")] = File(contents[key], _mode(item, mode))
         elif not source.get("optional"):
-            raise VolumeNotReady(f"{ref} has no key {key!r}")
+            raise VolumeNotReady(f"{_NO_KEY[ref.kind]}: {key}")
     return files
 
 
