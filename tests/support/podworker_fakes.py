@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeInfo
 from actors.podworker.model.probe_metrics import ProbeMetrics
+from actors.podworker.pods.containers.pull_records import PullRecords
 from protocols.bus import BusError, NotFound, Unavailable, error_for
 from protocols.kinds import views
 from protocols.kube.meta import Object
@@ -469,4 +470,5 @@ class FakeDependencies:
             local_node=self.local_node,
             network=lambda: self.network(),
             probes=self.probes,
+            pulls=PullRecords(root / "pulled-images.json"),
         )

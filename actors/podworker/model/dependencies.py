@@ -210,6 +210,20 @@ class DeviceHealth(Protocol):
         ...
 
 
+class ImagePulls(Protocol):
+    """Records of pulled images, see containers.pull_records. Its writing methods raise OSError."""
+
+    def is_restricted(self, image: str, id: str) -> bool: ...
+
+    def may_use(self, image: str, id: str, known: "Iterable[cri_pb2.AuthConfig]") -> bool: ...
+
+    async def begin(self, image: str) -> None: ...
+
+    async def failed(self, image: str) -> None: ...
+
+    async def succeeded(self, image: str, id: str, auth: "cri_pb2.AuthConfig | None") -> None: ...
+
+
 class LocalNode(Protocol):
     """The Node object of this node."""
 
@@ -287,6 +301,7 @@ class Dependencies(msgspec.Struct, frozen=True):
     node_info: NodeInfo
     local_node: LocalNode
     probes: ProbeMetrics
+    pulls: ImagePulls
     services: Callable[[], Iterable[views.Service]] = tuple
     network: Callable[[], str] = lambda: ""
     """Return the reason why pods get no network of their own; empty if they do."""

@@ -15,6 +15,7 @@ from actors.podworker.logs.rotation import LogRotator, RotationOptions
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.probe_metrics import ProbeMetrics
 from actors.podworker.node.controller import NodeController
+from actors.podworker.pods.containers.pull_records import PullRecords
 from actors.podworker.pods.cpusets import AdmittedContainer, CpusetOptions, Cpusets
 from actors.podworker.pods.manager import ManagerOptions, PodManager
 from actors.podworker.pods.node_pods import NodePods
@@ -119,6 +120,7 @@ class PodController:
             network=self._streams.network_fault,
             recursive=self._streams.recursive_mounts,
             probes=self._probes,
+            pulls=PullRecords(self._context.layout.root / "pulled-images.json"),
         )
         return ManagerOptions(
             deps=deps,

@@ -118,6 +118,7 @@ TABLE: dict[str, Entry] = {
     "actors/pleg/shell/runtime_client.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/clients/runtime.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/pods/containers/images.py": Entry(1, "secrets of users", f"{OBJECT}; in a thread"),
+    "actors/podworker/pods/containers/pull_records.py": Entry(1, ROOT_FILE, "2048 images; declared fields"),
     "actors/podworker/pods/manifests.py": Entry(2, "static pod manifests", "10 MiB, in a thread; aliases 1 MiB"),
     "protocols/lifecycle/status/device_health.py": Entry(1, OWN, "entries encoded before"),
     "protocols/lifecycle/pods/admission.py": Entry(1, "annotations of pods", "256 KiB, declared fields"),

@@ -72,14 +72,18 @@ def test_what_is_no_credentials_is_passed_over(junk: bytes) -> None:
     assert credentials("r.io/b", [{".dockerconfigjson": junk, ".dockercfg": junk}]) == []
 
 
-def pulled(fake: FakeDependencies, **secrets: dict[str, bytes]) -> list[str | None]:
+def pulled(
+    fake: FakeDependencies, present: bool = False, policy: str = "IfNotPresent", /, **secrets: dict[str, bytes]
+) -> list[str | None]:
     """The image is pulled by a pod with those secrets, on a runtime of its own."""
     deps = msgspec.structs.replace(fake.deps, node_info=msgspec.structs.replace(fake.deps.node_info, embedded=False))
-    fake.runtime.absent.add("r.io/b:1")
+    if not present:
+        fake.runtime.absent.add("r.io/b:1")
     for name, data in secrets.items():
         encoded = {key: base64.b64encode(value).decode() for key, value in data.items()}
         fake.objects.items[("Secret", name)] = {"metadata": {"name": name}, "data": encoded}
-    spec = read_pod(pod(container("a", "r.io/b:1"), imagePullSecrets=[{"name": "one"}, {"name": "two"}]))
+    raw = container("a", "r.io/b:1", imagePullPolicy=policy)
+    spec = read_pod(pod(raw, imagePullSecrets=[{"name": "one"}, {"name": "two"}]))
     asyncio.run(Images(deps).ensure(spec, spec.containers[0]))
     return [auth.username if auth else None for auth in fake.runtime.auths]
 
@@ -92,6 +96,27 @@ def test_a_pull_takes_the_credentials_the_registry_takes(tmp_path: Path) -> None
     text = r'Successfully pulled image "r.io/b:1" in \d+m?s \(\d+m?s including waiting\). Image size: 0 bytes.'
     assert re.fullmatch(text, fake.recorder.events[-1][2])
     assert fake.runtime.count("pull_image") == 2
+
+
+def test_image_pulled_with_credentials_is_for_pods_that_have_them(tmp_path: Path) -> None:
+    """KEP-2535: others pull it again, so that the registry decides; also after a restart, and amid a pull."""
+    mine, theirs = secret(r__io={"username": "one"}), secret(r__io={"username": "two"})
+    fake = FakeDependencies(tmp_path)
+    assert pulled(fake, one=mine) == ["one"]
+    for secrets, pulls in (({"one": mine}, []), ({}, [None]), ({"one": mine}, [])):  # public: the registry asks nobody
+        fake = FakeDependencies(tmp_path)
+        assert pulled(fake, True, **secrets) == pulls
+    (tmp_path / "later").mkdir()
+    fake = FakeDependencies(tmp_path / "later")
+    fake.runtime.fail["pull_image"] = [Unavailable("cri is killed")]
+    with pytest.raises(Unavailable):
+        pulled(fake, one=mine)
+    fake = FakeDependencies(tmp_path / "later")
+    fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401")]
+    with pytest.raises(ImageMissing, match="401"):
+        pulled(fake, True, two=theirs)
+    with pytest.raises(ImageMissing, match="does not have the proper credentials"):
+        pulled(FakeDependencies(tmp_path / "later"), True, "Never")
 
 
 def test_runtime_that_is_away_says_nothing_about_credentials(tmp_path: Path) -> None:

@@ -31,6 +31,8 @@ ALWAYS, NEVER = "Always", "Never"
 ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
 NO_SECRET = "FailedToRetrieveImagePullSecret"
 ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+ABSENT = "not present with pull policy of Never"
+FOREIGN = "present with pull policy of Never but does not have the proper credentials to access the image"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _HOST = r"[A-Za-z0-9]+(?:[.-]+[A-Za-z0-9]+)*(?::[0-9]+)?"
 _TAG, _DIGEST = r"(?::[\w][\w.-]{0,127})?", r"(?:@[A-Za-z][A-Za-z0-9+.-]*:[0-9A-Fa-f]+)?"
@@ -179,17 +181,26 @@ class Images:
     async def _present(self, spec: PodSpec, container: ContainerSpec, volume: bool = False) -> ImageFound:
         policy = pull_policy(container)
         present = await self._inspect(spec, container, volume)
-        if present is not None and (policy != ALWAYS or self._deps.node_info.embedded):
+        if present is not None and await self._is_usable(spec, container, present):
             self._failed.pop(container.image, None)
             message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
             self._event(spec, "Pulled", message, container)
         elif policy == NEVER:
-            message = f'Container image "{container.image}" is not present with pull policy of Never'
+            message = f'Container image "{container.image}" is {ABSENT if present is None else FOREIGN}'
             self._event(spec, ERR_NEVER, message, container, "Warning")
             raise ImageMissing(ERR_NEVER, message)
         else:
             present = await self._pull(spec, container, volume)
         return present
+
+    async def _is_usable(self, spec: PodSpec, container: ContainerSpec, present: ImageFound) -> bool:
+        """Return True if the present image needs no pull: the pod has the credentials of an earlier one."""
+        image, records = container.image, self._deps.pulls
+        if self._deps.node_info.embedded or pull_policy(container) == ALWAYS:
+            return self._deps.node_info.embedded
+        if not records.is_restricted(image, present.id):
+            return True
+        return records.may_use(image, present.id, await self._credentials(spec, container))
 
     async def _inspect(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> ImageFound | None:
         image = container.image
@@ -216,7 +227,7 @@ class Images:
         self._event(spec, "Pulling", f'Pulling image "{image}"', container)
         began = self._clock()
         try:
-            reference = await self._fetch(image, known, volume)
+            pulled = await self._fetch(image, known, volume)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
@@ -227,21 +238,40 @@ class Images:
             raise ImageMissing(ERR_PULL, str(error)) from None
         self._failed.pop(image, None)
         seconds = format_duration(self._clock() - began)
-        pulled = await self._deps.runtime.image(image, volume) or ImageFound(reference)
         message = f'Successfully pulled image "{image}" in {seconds} ({seconds} including waiting).'
         self._event(spec, "Pulled", f"{message} Image size: {pulled.size} bytes.", container)
         return pulled
 
-    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool) -> str:
+    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool) -> ImageFound:
+        """Pull, and record who may use the image: while the pull may succeed yet, no pod without credentials."""
+        records = self._deps.pulls
+        if known:
+            await records.begin(image)
+        try:
+            reference, accepted = await self._first_accepted(image, known, volume)
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except BusError:
+            if known:
+                await records.failed(image)
+            raise
+        found = await self._deps.runtime.image(image, volume) or ImageFound(reference)
+        await records.succeeded(image, found.id, accepted)
+        return found
+
+    async def _first_accepted(
+        self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool
+    ) -> tuple[str, "cri_pb2.AuthConfig | None"]:
         """Pull with the first credentials that the registry accepts; without any if there are none."""
         for auth in known[:-1]:
             try:
-                return await self._deps.runtime.pull_image(image, auth, volume)
+                return await self._deps.runtime.pull_image(image, auth, volume), auth
             except (Unavailable, DeadlineExceeded):
                 raise
             except BusError:
                 continue
-        return await self._deps.runtime.pull_image(image, known[-1] if known else None, volume)
+        last = known[-1] if known else None
+        return await self._deps.runtime.pull_image(image, last, volume), last
 
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
         """Return matching credentials. Raises ReferenceUnreadable when the pod's secrets cannot be read."""
