@@ -27,6 +27,15 @@ LIMITS: tuple[tuple[str, Any], ...] = (
     ("grpc.max_receive_message_length", MAX_MESSAGE),
 )
 
+MAX_REQUEST = 64 << 10
+"""Bytes of a request to a server that node agents and plugins call; theirs have a few names."""
+
+SERVER_LIMITS: tuple[tuple[str, Any], ...] = (
+    ("grpc.max_send_message_length", MAX_MESSAGE),
+    ("grpc.max_receive_message_length", MAX_REQUEST),
+)
+"""Parsing is one native call, before a request is counted against any rate."""
+
 CLIENT_OPTIONS: tuple[tuple[str, Any], ...] = (
     *LIMITS,
     ("grpc.default_authority", "localhost"),  # Rust and .NET servers refuse the default one, the escaped socket path

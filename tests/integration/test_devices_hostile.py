@@ -12,7 +12,7 @@ from protocols.bus import BusError, FailedPrecondition
 from protocols.messages.devices import AdmitPod, ContainerRequest
 from protocols.messages.trace import SPANS, SpanBatch, SpanQuery
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.methods import unix_channel
+from protocols.wire.methods import MAX_REQUEST, unix_channel
 from protocols.wire.plugins import REGISTER
 from tests.support.device_node import RESOURCE, DeviceNode, running_node, until
 from tests.support.raw_plugin import RawPlugin
@@ -161,6 +161,8 @@ async def test_half_open_plugins_and_a_crowd_of_registrations_hold_up_nobody() -
                     await call(request, timeout=2)
                 return refused.value.code()
 
+            with pytest.raises(grpc.aio.AioRpcError, match="Received message larger than max"):
+                await call(pb.RegisterRequest(resource_name="x" * MAX_REQUEST))
             crowd = asyncio.gather(*map(register, range(150)))
             await asyncio.sleep(0.1)
             await well(node, good)

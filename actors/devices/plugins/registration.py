@@ -18,7 +18,7 @@ from actors.devices.plugins.connections import PluginConnections
 from protocols.errors import NodeplaneError
 from protocols.process.sockets import is_socket, prepare_socket, private_sockets
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
-from protocols.wire.methods import LIMITS, Service
+from protocols.wire.methods import SERVER_LIMITS, Service
 from protocols.wire.plugin_names import registry_fault
 from protocols.wire.plugins import REGISTER
 
@@ -40,7 +40,7 @@ class RegistrationServer:
 
     def __init__(self, options: RegistrationOptions) -> None:
         self._options = options
-        self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=MAX_CONCURRENT_REGISTRATIONS)
+        self._server = grpc.aio.server(options=SERVER_LIMITS, maximum_concurrent_rpcs=MAX_CONCURRENT_REGISTRATIONS)
 
     async def start(self) -> None:
         """Raises SocketInUse if another node agent uses this directory."""

@@ -12,7 +12,7 @@ from actors.frontdoor.serving.errors import TooManyWatchers
 from actors.frontdoor.serving.quota import WatchQuota
 from protocols.process.sockets import prepare_socket, private_sockets
 from protocols.process.tasks import Tasks
-from protocols.wire.methods import LIMITS, Service, parsed_by_handler
+from protocols.wire.methods import SERVER_LIMITS, Service, parsed_by_handler
 
 HEALTH, REFLECTION = "grpc.health.v1.Health", "grpc.reflection.v1alpha.ServerReflection"
 REFLECTION_V1 = "grpc.reflection.v1.ServerReflection"
@@ -41,7 +41,7 @@ class FrontdoorServer:
         """`health_address` is the HOST:PORT of a second server with the health service alone; empty = none."""
         self._endpoint, self._services, self._health_address = endpoint, services, health_address
         self._standard = StandardServices((service.name for service in services), self._client_of)
-        self._server = grpc.aio.server(options=(*LIMITS, *CHANNEL_OPTIONS))
+        self._server = grpc.aio.server(options=(*SERVER_LIMITS, *CHANNEL_OPTIONS))
         handlers: Iterable[grpc.GenericRpcHandler] = (item.handler() for item in services)
         self._server.add_generic_rpc_handlers((*handlers, self._standard))
         self._health_server: grpc.aio.Server | None = None
@@ -67,7 +67,7 @@ class FrontdoorServer:
             await self._start_health_server()
 
     async def _start_health_server(self) -> None:
-        self._health_server = grpc.aio.server()
+        self._health_server = grpc.aio.server(options=SERVER_LIMITS)
         self._health_server.add_generic_rpc_handlers((self._standard.only(HEALTH),))
         self.health_port = self._health_server.add_insecure_port(self._health_address)
         await self._health_server.start()

@@ -113,7 +113,7 @@ TABLE: dict[str, Entry] = {
     "actors/fleet/faults/control.py": Entry(1, "a fleet of the same user", "1 MiB of a line, declared fields"),
     "actors/fleet/simulated/pod.py": Entry(2, "what we encoded of an answer of the API", "as the answer"),
     "actors/frontdoor/pods_api.py": Entry(1, "the API server, by messages of the pod worker", OBJECT),
-    "actors/frontdoor/serving/server.py": Entry(1, "clients of pod resources", "4 MiB of a message"),
+    "actors/frontdoor/serving/server.py": Entry(1, "clients of pod resources", "64 KiB of a message"),
     "actors/pleg/actor.py": Entry(1, RUNTIME, MESSAGE),
     "actors/pleg/shell/runtime_client.py": Entry(1, RUNTIME, MESSAGE),
     "actors/podworker/clients/runtime.py": Entry(1, RUNTIME, MESSAGE),
