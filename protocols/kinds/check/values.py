@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from protocols.kinds.check.causes import invalid, too_long
+from protocols.kinds.check.causes import invalid, required, too_long
 from protocols.kinds.check.table import Causes, Check, between, texts
 from protocols.kube.meta import Object
 from protocols.kube.names import (
@@ -29,6 +29,7 @@ _LEADING_ZEROS = re.compile(r"(^|\.)0+(?=\d)")
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _PORT = re.compile(r"[-a-z0-9]+")
 NAME_MAX = 253
+DRIVER_MAX = 63
 
 
 def address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -184,6 +185,16 @@ def longest(limit: int) -> Check:
             causes.append(too_long(path, limit))
 
     return check
+
+
+def driver_name(path: str, name: str, causes: Causes) -> None:
+    """Check the name of a driver of volumes or devices, in which case is ignored."""
+    if not name:
+        causes.append(required(path))
+        return
+    if len(name) > DRIVER_MAX:
+        causes.append(too_long(path, DRIVER_MAX))
+    causes.extend(invalid(path, name, fault) for fault in subdomain_faults(name.lower()))
 
 
 def positive(path: str, value: Any, causes: Causes) -> None:

@@ -4,11 +4,11 @@ import re
 
 from protocols.kinds.check.causes import invalid, required, too_long
 from protocols.kinds.check.table import Causes, needed, texts
-from protocols.kinds.check.values import subdomain
+from protocols.kinds.check.values import DRIVER_MAX, driver_name, subdomain
 from protocols.kube.names import label_faults, subdomain_faults
 
-DRIVER, POOL, ID = 63, 253, 32
-KEY_SHOWN = DRIVER + 1 + ID
+POOL, ID = 253, 32
+KEY_SHOWN = DRIVER_MAX + 1 + ID
 C_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 C_TEXT = (
     "a valid C identifier must start with alphabetic character or '_', followed by a string of alphanumeric characters "
@@ -25,13 +25,6 @@ def keyed(path: str, key: str) -> str:
     return f"{path}[{key}]"
 
 
-def _driver(path: str, name: str, causes: Causes) -> None:
-    """Check a driver name; case is ignored."""
-    if len(name) > DRIVER:
-        causes.append(too_long(path, DRIVER))
-    causes.extend(invalid(path, name, fault) for fault in subdomain_faults(name.lower()))
-
-
 def _pool(path: str, name: str, causes: Causes) -> None:
     """Check a pool name: subdomains separated by slashes."""
     if len(name) > POOL:
@@ -39,7 +32,7 @@ def _pool(path: str, name: str, causes: Causes) -> None:
     causes.extend(invalid(path, part, fault) for part in name.split("/") for fault in subdomain_faults(part))
 
 
-driver_name, pool_name, class_name = needed(_driver), needed(_pool), needed(subdomain)
+pool_name, class_name = needed(_pool), needed(subdomain)
 label_name = texts(label_faults, empty=True)
 """Names of devices, requests, counter sets and counters."""
 PLACE = {"driver": driver_name, "pool": pool_name, "device": label_name}

@@ -9,7 +9,7 @@ from protocols.cel.worker.asking import answer
 from protocols.cel.worker.messages import CheckPolicy, CheckSelector
 from protocols.kinds.check.causes import forbidden, invalid, too_long
 from protocols.kinds.check.table import Causes, Check, Ordered, each, present
-from protocols.kinds.dra.names import driver_name
+from protocols.kinds.check.values import driver_name
 from protocols.kube.meta import Object
 from protocols.kube.objects import mapping
 

@@ -6,8 +6,8 @@ from protocols.dra.pools import COUNTER_SETS, DEVICES, RICH_DEVICES
 from protocols.kinds.check.causes import Cause, invalid, required, too_many
 from protocols.kinds.check.selectors import node_selector
 from protocols.kinds.check.table import Causes, Check, Ordered, at_least, causes_of, each, needed
-from protocols.kinds.check.values import label_key, subdomain
-from protocols.kinds.dra.names import driver_name, keyed, label_name, pool_name, qualified_name
+from protocols.kinds.check.values import driver_name, label_key, subdomain
+from protocols.kinds.dra.names import keyed, label_name, pool_name, qualified_name
 from protocols.kinds.dra.selectors import spec_of
 from protocols.kinds.dra.values import attribute, capacity_causes, stamp, taints
 from protocols.kinds.served.strategy import Strategy

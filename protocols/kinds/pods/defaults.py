@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from protocols.kinds.check.disks import default_disks
 from protocols.kinds.pods.whole import default_whole, has_whole
 from protocols.kube.errors import QuantityInvalid
 from protocols.kube.meta import Object
@@ -23,16 +24,11 @@ SPEC: Object = {
 PROBE: Object = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 CONTAINER: Object = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-SOURCES: dict[str, Object] = {
+FILES: dict[str, Object] = {
     "configMap": {"defaultMode": 0o644},
     "secret": {"defaultMode": 0o644},
     "projected": {"defaultMode": 0o644},
     "downwardAPI": {"defaultMode": 0o644},
-    "hostPath": {"type": ""},
-    "iscsi": {"iscsiInterface": "default"},
-    "rbd": {"pool": "rbd", "user": "admin", "keyring": "/etc/ceph/keyring"},
-    "azureDisk": {"cachingMode": "ReadWrite", "kind": "Shared", "fsType": "ext4", "readOnly": False},
-    "scaleIO": {"storageMode": "ThinProvisioned", "fsType": "xfs"},
 }
 TOKEN_SECONDS = 3600
 LABEL_KEYS = (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn"))
@@ -178,9 +174,10 @@ def _volume(volume: Object) -> None:
     if len(volume) < 2:
         volume["emptyDir"] = {}
         return
+    default_disks(volume)
     for kind, source in volume.items():
-        if kind in SOURCES and isinstance(source, dict):
-            _fill(source, SOURCES[kind])
+        if kind in FILES and isinstance(source, dict):
+            _fill(source, FILES[kind])
     for source in (volume.get("downwardAPI"), *(projection.get("downwardAPI") for projection in _projections(volume))):
         for file in items(source, "items"):
             _field_version(file)

@@ -1,13 +1,10 @@
 """Validation of persistent volumes, claims, storage classes and CSI objects."""
 
-import re
-
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid, required, too_long, unsupported
 from protocols.kinds.check.selectors import node_selector
 from protocols.kinds.check.table import (
     Causes,
     Ordered,
-    Struct,
     anything,
     at_least,
     changed_causes,
@@ -19,22 +16,18 @@ from protocols.kinds.check.table import (
     together,
     unique,
 )
-from protocols.kinds.check.values import label_key, subdomain
-from protocols.kinds.shapes.registry import API, registry
-from protocols.kinds.shapes.shape import STRUCT, TEXT
+from protocols.kinds.check.values import driver_name, label_key, subdomain
 from protocols.kinds.storage.claim_rules import ATTRIBUTES
+from protocols.kinds.storage.volume_sources import one_source, sources
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.names import qualified_faults
 from protocols.kube.objects import items
 from protocols.kube.quantity import parse_quantity
 
 MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-DRIVER = re.compile(r"[a-zA-Z0-9]([-a-zA-Z0-9.]*[a-zA-Z0-9])?")
-DRIVER_TEXT = "must consist of alphanumeric characters, '-' or '.', and start and end with an alphanumeric character"
-DRIVER_LIMIT = 63
+EXPANDS = "controllerExpandSecretRef"
 PARAMETERS, PARAMETER_BYTES = 512, 256 * 1024
-PUBLISHED = "gcePersistentDisk"
-"""Upstream's errors call this source persistentDisk."""
 
 
 def _modes(path: str, modes: list[str], causes: Causes) -> None:
@@ -71,67 +64,22 @@ _SPEC = Ordered(
 )
 
 
-def sources(spec: Object) -> Object:
-    """Return the sources of a volume's data, by field."""
-    fields = registry().structs[f"{API}core.v1.PersistentVolumeSpec"].fields
-    kinds = {name for name, field in fields.items() if field.form == STRUCT} - {"claimRef", "nodeAffinity"}
-    return {name: value for name, value in spec.items() if name in kinds and value is not None}
-
-
-def _one_source(path: str, spec: Object, causes: Causes) -> None:
-    given = sources(spec)
-    if not given:
-        causes.append(required(path, "must specify a volume type"))
-    first = next((name for name in ORDER if name in given), "")
-    for name, source in given.items():
-        where = f"{path}.{'persistentDisk' if name == PUBLISHED else name}"
-        if name != first:
-            causes.append(forbidden(where, "may not specify more than 1 volume type"))
-        causes += _required_causes(where, name, source)
-    if csi := given.get("csi"):
-        _CSI(f"{path}.csi", csi, causes)
-
-
 def _modifiable(path: str, spec: Object, causes: Causes) -> None:
     if spec.get(ATTRIBUTES) is not None and spec.get("csi") is None:
         causes.append(required(f"{path}.csi", f"has to be specified when using {ATTRIBUTES}"))
 
 
-VOLUME = Ordered(spec=together(_SPEC, _one_source, _modifiable))
+VOLUME = Ordered(spec=together(_SPEC, one_source, _modifiable))
+KEPT_VOLUME = Ordered(spec=together(_SPEC, _modifiable))
+"""The checks of a volume whose source, which is immutable, was checked when it came."""
 
 
-ORDER = (
-    "hostPath", "gcePersistentDisk", "awsElasticBlockStore", "glusterfs", "flocker", "nfs", "rbd", "quobyte", "cephfs",
-    "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk",
-    "portworxVolume", "scaleIO", "local", "storageos", "csi",
-)  # fmt: skip
-"""Sources in the order in which upstream looks for them: the first one is the volume's."""
-
-
-def _required_causes(path: str, name: str, source: Object) -> list[Cause]:
-    shape = registry().structs[f"{API}core.v1.PersistentVolumeSpec"].fields[name]
-    wanted = [field for field in shape.required if shape.fields[field].form == TEXT]
-    return [required(f"{path}.{field}") for field in wanted if not source.get(field)]
-
-
-def driver(path: str, name: str, causes: Causes) -> None:
-    """Check the name of a CSI driver; an empty one is reported elsewhere."""
-    if name and len(name) > DRIVER_LIMIT:
-        causes.append(too_long(path, DRIVER_LIMIT))
-    if name and not DRIVER.fullmatch(name):
-        causes.append(invalid(path, name, DRIVER_TEXT))
-
-
-_secret = Struct("name namespace")
-_CSI = together(
-    Ordered(driver=driver),
-    Struct(
-        controllerPublishSecretRef=_secret,
-        controllerExpandSecretRef=_secret,
-        nodePublishSecretRef=_secret,
-        nodeExpandSecretRef=_secret,
-    ),
-)
+def _is_moved(spec: Object, before: Object) -> bool:
+    """Return True if the source of a volume changes; it may gain the secret of a controller that expands it."""
+    given, held = sources(spec), sources(before)
+    if "csi" in given and "csi" in held and held["csi"].get(EXPANDS) is None:
+        given["csi"] = {name: value for name, value in given["csi"].items() if name != EXPANDS}
+    return not same_json(given, held)
 
 
 def volume_change_causes(new: Object, old: Object) -> list[Cause]:
@@ -141,7 +89,7 @@ def volume_change_causes(new: Object, old: Object) -> list[Cause]:
     """
     now, before = new.get("spec") or {}, old.get("spec") or {}
     causes = []
-    if sources(now) != sources(before):
+    if _is_moved(now, before):
         path = "spec.persistentvolumesource"
         causes.append(forbidden(path, f"{path} is immutable after creation"))
     fixed = ["volumeMode"] if before.get("nodeAffinity") is None else ["volumeMode", "nodeAffinity"]
@@ -216,9 +164,7 @@ def _node_id(path: str, node: str, causes: Causes) -> None:
         causes.append(invalid(path, node, f"must be {NODE_ID_LIMIT} characters or less"))
 
 
-_NODE_DRIVER = Ordered(
-    "name nodeID", name=needed(driver), nodeID=needed(_node_id), allocatable=Ordered(count=at_least(0))
-)
+_NODE_DRIVER = Ordered("name nodeID", name=driver_name, nodeID=needed(_node_id), allocatable=Ordered(count=at_least(0)))
 
 
 _topology_key = together(needed(anything), label_key)

@@ -7,7 +7,8 @@ from msgspec.structs import asdict, replace
 
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.table import Ordered
+from protocols.kinds.check.disks import default_disks
+from protocols.kinds.check.table import Ordered, causes_of
 from protocols.kinds.check.warnings import claim_warnings
 from protocols.kinds.served.columns import AGE, NAME, cell, name
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
@@ -22,12 +23,15 @@ from protocols.kinds.storage.claim_spec import claim_spec
 from protocols.kinds.storage.volume_rules import (
     CSI_DRIVER,
     CSI_NODE,
+    KEPT_VOLUME,
     STORAGE_CLASS,
     VOLUME,
     node_drivers_change_causes,
     volume_change_causes,
 )
+from protocols.kinds.storage.volume_sources import sources
 from protocols.kinds.storage.warnings import CLASS_ANNOTATION, annotation_warnings, volume_warnings
+from protocols.kube.jsons import same_json
 from protocols.kube.meta import Object
 from protocols.kube.objects import at, items, text
 from protocols.kube.times import now
@@ -53,8 +57,7 @@ class _VolumeStrategy(Strategy):
         spec = obj.setdefault("spec", {})
         spec["volumeMode"] = spec.get("volumeMode") or "Filesystem"
         spec["persistentVolumeReclaimPolicy"] = spec.get("persistentVolumeReclaimPolicy") or "Retain"
-        if isinstance(path := spec.get("hostPath"), dict):
-            path.setdefault("type", "")
+        default_disks(spec)
 
     def default_status(self, obj: Object) -> None:
         _default_phase(obj)
@@ -72,7 +75,9 @@ class _VolumeStrategy(Strategy):
             new["status"] = {**status, SINCE: since}
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return self.validate_create(new) + volume_change_causes(new, old)
+        same = same_json(sources(new["spec"]), sources(old.get("spec") or {}))
+        causes = causes_of(KEPT_VOLUME, "", new) if same else self.validate_create(new)
+        return causes + volume_change_causes(new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         return volume_warnings(new)

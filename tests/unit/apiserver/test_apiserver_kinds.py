@@ -88,7 +88,7 @@ def changed(kind: Served, new: Object, old: Object, **status: Any) -> list[str]:
             "persistentvolumes",
             "",
             {"spec": {**VOLUME, "csi": {"driver": "a b"}}},
-            ["spec.csi.volumeHandle", "spec.csi.driver"],
+            ["spec.csi.driver", "spec.csi.volumeHandle"],
         ),
         ("persistentvolumes", "", {"spec": {**VOLUME, ATTRIBUTES: "a"}}, []),
         ("persistentvolumes", "", {"spec": {**VOLUME, ATTRIBUTES: ""}}, [f"spec.{ATTRIBUTES}"]),

@@ -1,15 +1,16 @@
 """Sources of volumes: a table of their fields. Messages equal upstream's."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required, unsupported
+from protocols.kinds.check import disks
+from protocols.kinds.check.causes import forbidden, invalid, required
+from protocols.kinds.check.disks import DISKS, FIRST, iscsi, lun
 from protocols.kinds.check.metadata import template_metadata
-from protocols.kinds.check.table import Causes, Check, Struct, between, each, one_of, texts
+from protocols.kinds.check.table import Causes, Check, Struct, each, one_of, texts
 from protocols.kinds.check.values import (
-    backstep_faults,
     descending_faults,
+    driver_name,
     label,
     mode,
     unreserved_faults,
@@ -20,26 +21,18 @@ from protocols.kube.meta import Object
 from protocols.kube.names import subdomain_faults
 from protocols.kube.quantity import parse_quantity
 
-HOST_TYPES = ("", "BlockDevice", "CharDevice", "Directory", "DirectoryOrCreate", "File", "FileOrCreate", "Socket")
-DRIVER_MAX = 63
 MINUTES = 600
 LONGEST_TOKEN = 1 << 32
 
 _unreserved = texts(unreserved_faults)
 key_to_path = Struct("key path", path=_unreserved, mode=mode)
-_files: dict[str, Check] = {"items": each(key_to_path), "defaultMode": mode}
 _secret_ref = Struct("name")
-_lun, _partition = between(0, 255), between(0, 255, "must be between 1 and 255, inclusive")
+_files: dict[str, Check] = {"items": each(key_to_path), "defaultMode": mode}
 
 
 def _size(path: str, value: Any, causes: Causes) -> None:
     if parse_quantity(value).nanos < 0:
         causes.append(forbidden(path, "SizeLimit field must be a valid resource quantity"))
-
-
-def _absolute(path: str, value: str, causes: Causes) -> None:
-    if not value.startswith("/"):
-        causes.append(invalid(path, value, "must be an absolute path"))
 
 
 _field = field_ref(IN_FILES)
@@ -73,17 +66,8 @@ def _downward(path: str, value: Object, causes: Causes) -> None:
         mode(f"{path}.defaultMode", default, causes)
 
 
-def _csi_driver(path: str, name: str, causes: Causes) -> None:
-    if not name:
-        causes.append(required(path))
-        return
-    if len(name) > DRIVER_MAX:
-        causes.append(Cause(path, "FieldValueTooLong", f"Too long: may not be more than {DRIVER_MAX} bytes"))
-    causes.extend(invalid(path, name, fault) for fault in subdomain_faults(name.lower()))
-
-
 def _csi(path: str, value: Object, causes: Causes) -> None:
-    _csi_driver(f"{path}.driver", value.get("driver") or "", causes)
+    driver_name(f"{path}.driver", value.get("driver") or "", causes)
     if (secret := value.get("nodePublishSecretRef")) is None:
         return
     name = secret.get("name") or ""
@@ -91,90 +75,6 @@ def _csi(path: str, value: Object, causes: Causes) -> None:
         causes.append(required(f"{path}.nodePublishSecretRef.name"))
     else:
         causes.extend(invalid(f"{path}.name", name, fault) for fault in subdomain_faults(name))
-
-
-def _fibre_channel(path: str, value: Object, causes: Causes) -> None:
-    targets, ids = value.get("targetWWNs"), value.get("wwids")
-    if not targets and not ids:
-        causes.append(required(f"{path}.targetWWNs", "must specify either targetWWNs or wwids, but not both"))
-    elif targets and ids:
-        text = "targetWWNs and wwids can not be specified simultaneously"
-        causes.append(invalid(f"{path}.targetWWNs", targets, text))
-    if targets and value.get("lun") is None:
-        causes.append(required(f"{path}.lun", "lun is required if targetWWNs is specified"))
-    elif targets:
-        _lun(f"{path}.lun", value["lun"], causes)
-
-
-def _flocker(path: str, value: Object, causes: Causes) -> None:
-    name, uid = value.get("datasetName") or "", value.get("datasetUUID") or ""
-    if not name and not uid:
-        causes.append(required(path, "one of datasetName and datasetUUID is required"))
-    elif name and uid:
-        causes.append(invalid(path, "resource", "datasetName and datasetUUID can not be specified simultaneously"))
-    if "/" in name:
-        causes.append(invalid(f"{path}.datasetName", name, "must not contain '/'"))
-
-
-INITIATORS = {
-    "iqn": re.compile(r"iqn\.\d{4}-\d{2}\.[-.a-zA-Z0-9]+:[^,;*&$|\s]+", re.ASCII),
-    "eui": re.compile(r"eui.[a-zA-Z0-9]{16}"),
-    "naa": re.compile(r"naa.[a-zA-Z0-9]{32}"),
-}
-
-
-def _initiator(path: str, name: str, causes: Causes) -> None:
-    form = INITIATORS.get(name[:3])
-    if form is None:
-        causes.append(invalid(path, name, "must be valid format starting with iqn, eui, or naa"))
-    elif not form.fullmatch(name):
-        causes.append(invalid(path, name, "must be valid format"))
-
-
-def _iscsi(path: str, value: Object, causes: Causes) -> None:
-    if iqn := value.get("iqn"):
-        _initiator(f"{path}.iqn", iqn, causes)
-    if (value.get("chapAuthDiscovery") or value.get("chapAuthSession")) and value.get("secretRef") is None:
-        causes.append(required(f"{path}.secretRef"))
-    if (name := value.get("initiatorName")) is not None:
-        _initiator(f"{path}.initiatorname", name, causes)
-
-
-TENANT_MAX = 64
-PAIRS = "must be a host:port pair or multiple pairs separated by commas"
-_PAIR = re.compile(r"([^:[\]]*|\[[^[\]]*\]):[^:[\]]*")
-
-
-def _quobyte(path: str, value: Object, causes: Causes) -> None:
-    """Check the registry; several wrong pairs are reported once, since each report shows all pairs."""
-    registry: str = value.get("registry") or ""
-    if not registry:
-        causes.append(required(f"{path}.registry", PAIRS))
-    elif len((value.get("tenant") or "").encode()) > TENANT_MAX:
-        text = f"must be a UUID and may not exceed a length of {TENANT_MAX} characters"
-        causes.append(required(f"{path}.tenant", text))
-    elif not all(map(_PAIR.fullmatch, registry.split(","))):
-        causes.append(invalid(f"{path}.registry", registry, PAIRS))
-
-
-RESERVED = (".kubernetes.io", ".k8s.io")
-
-
-def _flex_options(path: str, options: Object, causes: Causes) -> None:
-    for key in options:
-        if f".{key.partition('/')[0]}".lower().endswith(RESERVED):
-            causes.append(invalid(f"{path}[{key}]", key, "kubernetes.io and k8s.io namespaces are reserved"))
-
-
-MANAGED = "/subscriptions/", "{sub-id}/resourcegroups/{group-name}/providers/microsoft.compute/disks/{disk-id}"
-BLOB = "https://", "{account-name}.blob.core.windows.net/{container-name}/{disk-name}.vhd"
-
-
-def _azure_disk(path: str, value: Object, causes: Causes) -> None:
-    """Check that the URI is one of the disk's kind, which has a default."""
-    begin, rest = MANAGED if value.get("kind") == "Managed" else BLOB
-    if not (uri := value.get("diskURI") or "").startswith(begin):
-        causes.append(unsupported(f"{path}.diskURI", uri, (begin + rest,)))
 
 
 def _claim_template(path: str, value: Object, causes: Causes) -> None:
@@ -249,44 +149,38 @@ PROJECTIONS: dict[str, Projection] = {
 
 SOURCES: dict[str, Check] = {
     "emptyDir": Struct(sizeLimit=_size),
-    "hostPath": Struct("path", path=texts(backstep_faults), type=one_of(*HOST_TYPES)),
+    "hostPath": DISKS["hostPath"],
     "gitRepo": Struct("repository", directory=texts(descending_faults)),
-    "gcePersistentDisk": Struct("pdName", partition=_partition),
-    "awsElasticBlockStore": Struct("volumeID", partition=_partition),
+    "gcePersistentDisk": DISKS["gcePersistentDisk"],
+    "awsElasticBlockStore": DISKS["awsElasticBlockStore"],
     "secret": Struct("secretName", fields=_files),
-    "nfs": Struct("server path", path=_absolute),
-    "iscsi": Struct("targetPortal iqn", also=_iscsi, lun=_lun),
+    "nfs": DISKS["nfs"],
+    "iscsi": Struct("targetPortal iqn", also=iscsi, lun=lun),
     "glusterfs": Struct("endpoints path"),
-    "flocker": _flocker,
+    "flocker": DISKS["flocker"],
     "persistentVolumeClaim": Struct("claimName"),
-    "rbd": Struct("monitors image"),
+    "rbd": DISKS["rbd"],
     "cinder": Struct("volumeID", secretRef=_secret_ref),
-    "cephfs": Struct("monitors"),
-    "quobyte": Struct("volume", also=_quobyte),
+    "cephfs": DISKS["cephfs"],
+    "quobyte": DISKS["quobyte"],
     "downwardAPI": _downward,
-    "fc": _fibre_channel,
-    "flexVolume": Struct("driver", options=_flex_options),
+    "fc": DISKS["fc"],
+    "flexVolume": DISKS["flexVolume"],
     "configMap": Struct("name", fields=_files),
     "azureFile": Struct("secretName shareName"),
-    "vsphereVolume": Struct("volumePath"),
-    "photonPersistentDisk": Struct("pdID"),
-    "portworxVolume": Struct("volumeID"),
-    "azureDisk": Struct(
-        "diskName diskURI",
-        also=_azure_disk,
-        cachingMode=one_of("None", "ReadOnly", "ReadWrite", empty=True),
-        kind=one_of("Dedicated", "Managed", "Shared", empty=True),
-    ),
+    "vsphereVolume": DISKS["vsphereVolume"],
+    "photonPersistentDisk": DISKS["photonPersistentDisk"],
+    "portworxVolume": DISKS["portworxVolume"],
+    "azureDisk": DISKS["azureDisk"],
     "storageos": Struct("volumeName", volumeName=label, volumeNamespace=label, secretRef=_secret_ref),
     "projected": projected,
-    "scaleIO": Struct("gateway system volumeName"),
+    "scaleIO": DISKS["scaleIO"],
     "csi": _csi,
     "ephemeral": _claim_template,
     "image": Struct(pullPolicy=one_of("Always", "IfNotPresent", "Never")),
 }
 """Sources in the order in which upstream looks for them: of two, it reports the later one."""
-FIRST, SECOND = {"gcePersistentDisk": "persistentDisk"}, {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
-"""Sources that upstream calls by other names when they are the first or the second of a volume."""
+SECOND = {**disks.SECOND, "downwardAPI": "downwarAPI"}
 
 
 def source_causes(path: str, volume: Object, given: list[str]) -> Causes:
