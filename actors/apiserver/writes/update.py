@@ -69,7 +69,7 @@ def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
         return strategy.part(target.subresource, new, old)
     if target.subresource == "finalize":
         strategy.prepare_finalize(new, old)
-        return strategy.validate_create(new)
+        return strategy.validate_finalize(new)
     strategy.prepare_update(new, old)
     return strategy.validate_update(new, old)
 

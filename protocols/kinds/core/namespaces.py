@@ -1,5 +1,7 @@
 """Namespaces: Active while `spec.finalizers` is set, Terminating from deletion until the content is gone."""
 
+from collections.abc import Sequence
+
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
@@ -17,6 +19,11 @@ PROTECTED = ("default", "kube-system", "kube-public")
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
+def _finalizer_causes(path: str, names: Sequence[str]) -> list[Cause]:
+    plain = [name for name in names if name and "/" not in name and name not in STANDARD_FINALIZERS]
+    return finalizer_name_causes(names, path) or [invalid(path, name, UNQUALIFIED) for name in plain]
+
+
 class _NamespaceStrategy(Strategy):
     has_status = True
 
@@ -32,9 +39,12 @@ class _NamespaceStrategy(Strategy):
         obj["status"] = {"phase": "Active"}
 
     def validate_create(self, obj: Object) -> list[Cause]:
-        names, path = at(obj, "spec", "finalizers") or (), "spec.finalizers"
-        plain = [name for name in names if name and "/" not in name and name not in STANDARD_FINALIZERS]
-        return finalizer_name_causes(names, path) or [invalid(path, name, UNQUALIFIED) for name in plain]
+        return _finalizer_causes("spec.finalizers", at(obj, "spec", "finalizers") or ())
+
+    def validate_finalize(self, new: Object) -> list[Cause]:
+        """Check each finalizer; other than of a new namespace, upstream's paths have the index."""
+        names = enumerate(at(new, "spec", "finalizers") or ())
+        return [cause for index, name in names for cause in _finalizer_causes(f"spec.finalizers[{index}]", (name,))]
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return []

@@ -71,6 +71,10 @@ class Strategy:
         """Apply the finalize subresource, which only namespaces have."""
         restore_all_but(new, old)
 
+    def validate_finalize(self, new: Object) -> list[Cause]:
+        """Check an object after its finalize subresource was applied."""
+        return self.validate_create(new)
+
     def validate_create(self, obj: Object) -> list[Cause]:
         return causes_of(self.rules, "", obj)
 

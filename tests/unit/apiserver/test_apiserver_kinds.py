@@ -156,6 +156,11 @@ def test_validate_create_names_what_is_wrong(plural: str, group: str, body: Obje
     assert fields(row(plural, group), body) == wrong
 
 
+def test_finalizers_of_a_namespace_have_their_index_in_the_subresource() -> None:
+    strategy, new = row("namespaces").strategy, {"spec": {"finalizers": ["kubernetes", "x", "example.com/x", "A b"]}}
+    assert [cause.field for cause in strategy.validate_finalize(new)] == ["spec.finalizers[1]", "spec.finalizers[3]"]
+
+
 @pytest.mark.parametrize(
     ("plural", "group", "old", "new", "wrong"),
     [

@@ -11,26 +11,12 @@ from protocols.kinds.pods.changes import spec_change_causes
 from protocols.kinds.pods.pods import PODS
 from protocols.kinds.workloads.templates import template_causes
 from protocols.lifecycle.pods.resources import qos_class
+from tests.support.pod_faults import faults, pod
 
 Object = dict[str, Any]
 LIVE = {"httpGet": {"port": 8080}}
 VOLUME = {"name": "v", "emptyDir": {}}
 GATE: Object = {"schedulingGates": [{"name": "example.com/g"}]}
-
-
-def pod(container: Object | None = None, **spec: Any) -> Object:
-    metadata = {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7"}
-    containers = [{"name": "c", "image": "busybox:1", **(container or {})}]
-    made = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers, **spec}}
-    made = copy.deepcopy(made)
-    PODS.strategy.default(made)
-    PODS.strategy.prepare_create(made)
-    return made
-
-
-def faults(container: Object | None = None, **spec: Any) -> list[str]:
-    causes = PODS.strategy.validate_create(pod(container, **spec))
-    return [f"{cause.reason.removeprefix('FieldValue')} {cause.field.removeprefix('spec.')}" for cause in causes]
 
 
 def container_faults(**fields: Any) -> list[str]:
@@ -160,144 +146,6 @@ SPECS: list[tuple[Object, str]] = [
         "Forbidden initContainers[0].livenessProbe",
     ),
 ]
-
-
-def sized(**resources: Any) -> Object:
-    return {"resources": resources}
-
-
-CPU = sized(limits={"cpu": "2"})
-HUGE = sized(limits={"cpu": "2", "hugepages-2Mi": "4Mi"})
-
-
-@pytest.mark.parametrize(
-    ("container", "spec", "found"),
-    [
-        (CPU, {**CPU, "os": {"name": "windows"}}, ["Forbidden resources"]),
-        ({}, sized(claims=[{"name": "k"}]), ["Forbidden resources.claims"]),
-        ({}, sized(limits={"ephemeral-storage": "1"}), ["NotSupported resources.limits[ephemeral-storage]"]),
-        ({}, sized(limits={"example.com/a": "1"}), ["NotSupported resources.limits[example.com/a]"]),
-        ({}, sized(limits={"nope": "1"}), ["Invalid resources.limits[nope]"]),
-        ({}, sized(limits={"cpu": "1"}, requests={"cpu": "2"}), ["Invalid resources.requests"]),
-        (sized(requests={"cpu": "2"}), sized(requests={"cpu": "1"}), ["Invalid resources.requests[cpu]"]),
-        (
-            CPU,
-            sized(limits={"cpu": "1"}),
-            ["Invalid resources.requests", "Invalid resources.containers[0][cpu].limits"],
-        ),
-        (HUGE, sized(limits={"cpu": "3", "hugepages-2Mi": "8Mi"}), []),
-        (
-            {},
-            {**sized(requests={"cpu": "1"}), "initContainers": [{"name": "i", "image": "i", **CPU}]},
-            ["Invalid resources.requests[cpu]"],
-        ),
-    ],
-)
-def test_resources_of_a_pod_cover_those_of_its_containers(container: Object, spec: Object, found: list[str]) -> None:
-    assert faults(container, **spec) == found
-
-
-@pytest.mark.parametrize(
-    ("spec", "whole"),
-    [
-        (
-            sized(limits={"cpu": "3"}),
-            sized(limits={"cpu": "3", "hugepages-2Mi": "4Mi"}, requests={"cpu": "2", "hugepages-2Mi": "4Mi"}),
-        ),
-        (
-            sized(limits={"memory": "1Gi"}, requests={"hugepages-2Mi": "8Mi"}),
-            sized(limits={"memory": "1Gi"}, requests={"cpu": "2", "memory": "1Gi", "hugepages-2Mi": "8Mi"}),
-        ),
-        (
-            sized(limits={"a.b/c": "1"}),
-            sized(limits={"a.b/c": "1", "hugepages-2Mi": "4Mi"}, requests={"cpu": "2", "hugepages-2Mi": "4Mi"}),
-        ),
-        ({"resources": {}}, {"resources": {}}),
-    ],
-)
-def test_resources_of_a_pod_default_to_those_of_its_containers(spec: Object, whole: Object) -> None:
-    assert pod(HUGE, **spec)["spec"]["resources"] == whole["resources"]
-
-
-UNMASKED, WINDOWS = {"securityContext": {"procMount": "Unmasked"}}, {"name": "windows"}
-
-
-def user(name: str) -> Object:
-    return {"securityContext": {"windowsOptions": {"runAsUserName": name}}}
-
-
-@pytest.mark.parametrize(
-    ("container", "spec", "found"),
-    [
-        ({}, {"securityContext": {"sysctls": [{"name": "a.b"}, {"name": "a/b"}]}}, []),
-        (UNMASKED, {}, ["Invalid containers[0].securityContext.procMount"]),
-        (UNMASKED, {"hostUsers": False}, []),
-        (
-            {},
-            {"hostUsers": False, "hostPID": True, "hostNetwork": True},
-            ["Forbidden hostNetwork", "Forbidden HostPID"],
-        ),
-        ({}, {"hostnameOverride": "a.b"}, []),
-        ({}, {"hostnameOverride": "A" * 65}, ["TooLong hostnameOverride", "Invalid hostnameOverride"]),
-        ({}, {"hostnameOverride": "a", "setHostnameAsFQDN": True}, ["Forbidden hostnameOverride"]),
-        (user("a"), {"os": WINDOWS}, []),
-        (user("a"), {"os": {"name": "linux"}}, ["Forbidden containers[0].securityContext.windowsOptions"]),
-        (
-            {"securityContext": {"privileged": False}},
-            {"os": WINDOWS},
-            ["Forbidden containers[0].securityContext.privileged"],
-        ),
-        ({}, {"os": WINDOWS, "securityContext": {"fsGroup": 1}}, ["Forbidden securityContext.fsGroup"]),
-        ({}, {"securityContext": {"windowsOptions": {"hostProcess": True}}}, ["Invalid hostNetwork"]),
-        ({}, {"hostNetwork": True, "securityContext": {"windowsOptions": {"hostProcess": True}}}, []),
-        *((user(name), {}, []) for name in ("NT AUTHORITY\\SYSTEM", "a.example\\u")),
-        *(
-            (user(name), {}, ["Invalid containers[0].securityContext.windowsOptions.runAsUserName"])
-            for name in ("", "a\n", "a\\b\\c", ".a_\\u", "a\\", "..", "a@b", "u" * 105)
-        ),
-    ],
-)
-def test_what_a_pod_shares_with_its_host_depends_on_users_and_system(
-    container: Object, spec: Object, found: list[str]
-) -> None:
-    assert faults(container, **spec) == found
-
-
-ISCSI, IQN = {"targetPortal": "10.0.0.1", "iqn": "iqn.2026-01.com.example:d", "lun": 0}, "iqn.2026-01.com.example:d"
-AZURE = {"diskName": "d", "diskURI": "https://a.example.com/d.vhd"}
-SOURCES: list[tuple[Object, str]] = [
-    ({"iscsi": {**ISCSI, "secretRef": {}}}, ""),
-    ({"iscsi": {**ISCSI, "initiatorName": IQN}}, ""),
-    ({"iscsi": {**ISCSI, "iqn": "x"}}, "Invalid iscsi.iqn"),
-    ({"iscsi": {**ISCSI, "iqn": "iqn.2026-01.com.example"}}, "Invalid iscsi.iqn"),
-    ({"iscsi": {**ISCSI, "initiatorName": "eui.0"}}, "Invalid iscsi.initiatorname"),
-    ({"iscsi": {**ISCSI, "targetPortal": "p" * 63, "initiatorName": IQN}}, "Invalid name"),
-    ({"fc": {"targetWWNs": ["a"], "wwids": ["b"], "lun": 256}}, "Invalid fc.targetWWNs, Invalid fc.lun"),
-    ({"quobyte": {"registry": "[::1]:80,h:1", "volume": "v"}}, ""),
-    ({"quobyte": {"registry": "h,h,h", "volume": "v"}}, "Invalid quobyte.registry"),
-    ({"quobyte": {"registry": "h:1", "volume": "v", "tenant": "t" * 65}}, "Required quobyte.tenant"),
-    ({"flexVolume": {"driver": "d", "options": {"K8s.io/a": "b", "a": "b"}}}, "Invalid flexVolume.options[K8s.io/a]"),
-    ({"azureDisk": AZURE}, ""),
-    ({"azureDisk": {**AZURE, "kind": "Managed"}}, "NotSupported azureDisk.diskURI"),
-    ({"azureDisk": {**AZURE, "cachingMode": "X"}}, "NotSupported azureDisk.cachingMode"),
-    ({"storageos": {"volumeName": "A"}}, "Invalid storageos.volumeName"),
-    ({"gcePersistentDisk": {"pdName": "d", "partition": 256}}, "Invalid persistentDisk.partition"),
-    ({"hostPath": {"path": "/"}, "cephfs": {"monitors": ["m"]}}, "Forbidden cephFS"),
-    ({"projected": {"sources": [{"serviceAccountToken": {"path": "../t"}}]}}, "Invalid projected.path"),
-]
-
-
-@pytest.mark.parametrize(("source", "found"), SOURCES)
-def test_source_of_a_volume_with_one_fault_is_rejected_at_its_field(source: Object, found: str) -> None:
-    given = faults(serviceAccountName="a", volumes=[{"name": "v", **source}])
-    assert ", ".join(given).replace("volumes[0].", "") == found
-
-
-def test_claim_that_the_pod_creates_is_named_by_no_other_volume() -> None:
-    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1"}}}
-    own = {"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": spec}}}
-    other = {"name": "w", "persistentVolumeClaim": {"claimName": "a-v"}}
-    assert faults(volumes=[own, other]) == ["Invalid volumes[1].persistentVolumeClaim.claimName"]
 
 
 @pytest.mark.parametrize(("spec", "fault"), SPECS)

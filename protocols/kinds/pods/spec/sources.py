@@ -106,18 +106,19 @@ _items = each(key_to_path)
 
 
 def projected(path: str, value: Object, causes: Causes) -> None:
-    """Check a projection: its files must have different paths."""
-    taken: list[str] = []
+    """Check a projection: its files must have different paths. Upstream shows the secret or map of a second one."""
+    taken: list[tuple[str, str]] = []
     for index, source in enumerate(value.get("sources") or ()):
         where, given = f"{path}.sources[{index}]", [kind for kind in PROJECTIONS if source.get(kind) is not None]
         for kind in given:
-            taken += PROJECTIONS[kind](f"{where}.{kind}", source[kind], causes, path)
+            files = PROJECTIONS[kind](f"{where}.{kind}", source[kind], causes, path)
+            taken += [(file, file if kind == "downwardAPI" else source[kind].get("name") or "") for file in files]
         if len(given) > 1:
             causes.append(forbidden(where, "may not specify more than 1 volume type per source"))
     seen = set()
-    for file in filter(None, taken):
-        if file in seen:
-            causes.append(invalid(path, file, "conflicting duplicate paths"))
+    for file, shown in taken:
+        if file and file in seen:
+            causes.append(invalid(path, shown, "conflicting duplicate paths"))
         seen.add(file)
     if (default := value.get("defaultMode")) is not None:
         mode(f"{path}.defaultMode", default, causes)
