@@ -45,7 +45,8 @@ USAGES = (
     "server auth", "signing", "timestamping",
 )  # fmt: skip
 LEGACY = "kubernetes.io/legacy-unknown"
-BLOCK = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s.*?-----END \1-----", re.DOTALL)
+MARK = re.compile(rb"-----(BEGIN|END) ([A-Z0-9 ]+)-----")
+"""Begin or end of a PEM block."""
 
 REQUEST = re.compile(
     rb"-----BEGIN CERTIFICATE REQUEST-----[ \t\r]*\n"
@@ -53,12 +54,20 @@ REQUEST = re.compile(
 )
 
 
-def _blocks(value: str) -> list[re.Match[bytes]]:
-    """Return the PEM blocks of a field of bytes; none if it is no base64."""
+def _blocks(value: str) -> list[tuple[str, bytes]]:
+    """Return types and texts of the PEM blocks of a field of bytes; none if it is no base64."""
     try:
-        return list(BLOCK.finditer(base64.b64decode(value, validate=True)))
+        data = base64.b64decode(value, validate=True)
     except ValueError:
         return []
+    blocks, begin = list[tuple[str, bytes]](), None
+    for mark in MARK.finditer(data):
+        if mark[1] == b"BEGIN":
+            begin = mark
+        elif begin is not None and begin[2] == mark[2]:
+            blocks.append((mark[2].decode(), data[begin.start() : mark.end()]))
+            begin = None
+    return blocks
 
 
 def load_request(value: str) -> "x509.CertificateSigningRequest":
@@ -125,13 +134,13 @@ def _certificate(path: str, value: str, causes: Causes) -> None:
     shown, blocks = "<certificate data>", _blocks(value)
     if not blocks:
         causes.append(invalid(path, shown, "must contain at least one CERTIFICATE PEM block"))
-    for index, block in enumerate(blocks):
-        if block[1] != b"CERTIFICATE":
-            text = f'only CERTIFICATE PEM blocks are allowed, found "{block[1].decode()}" at block {index}'
+    for index, (kind, pem) in enumerate(blocks):
+        if kind != "CERTIFICATE":
+            text = f'only CERTIFICATE PEM blocks are allowed, found "{kind}" at block {index}'
             causes.append(invalid(path, shown, text))
             return
         try:
-            x509.load_pem_x509_certificate(block[0])
+            x509.load_pem_x509_certificate(pem)
         except (ValueError, x509.InvalidVersion) as error:
             causes.append(invalid(path, shown, str(error).splitlines()[0]))
             return

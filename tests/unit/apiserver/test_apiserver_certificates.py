@@ -1,6 +1,7 @@
 """Certificate signing requests: validation, conditions, who may approve and sign, columns (facts of upstream 1.36)."""
 
 import base64
+import time
 from typing import Any
 
 import pytest
@@ -162,6 +163,16 @@ def test_applied_conditions_are_stored_and_owned_by_nobody() -> None:
     entry = next(entry for entry in result.entries if entry["manager"] == "m")
     assert [condition["type"] for condition in result.obj["status"]["conditions"]] == ["Failed"]
     assert entry["fieldsV1"] == {"f:status": {"f:certificate": {}}}
+
+
+@pytest.mark.parametrize(
+    "part", [b"-----BEGIN A-----\n", b"-----END A-----\n", b"-----BEGIN ", b"-----BEGIN A-----\nx\n-----END B"]
+)
+def test_certificate_of_many_marks_is_judged_at_once(part: bytes) -> None:
+    value, began = base64.b64encode(part * (2**20 // len(part))).decode(), time.process_time()
+    [cause] = RequestStrategy().validate_status(with_conditions(certificate=value), with_conditions())
+    assert cause.message.endswith("must contain at least one CERTIFICATE PEM block")
+    assert time.process_time() - began < 1
 
 
 def test_issued_certificate_never_changes() -> None:
