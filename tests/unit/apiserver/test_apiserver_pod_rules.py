@@ -212,6 +212,23 @@ def test_pod_with_thousands_of_volumes_is_checked_in_linear_time() -> None:
 
 
 @pytest.mark.parametrize(
+    ("path", "wrong"),
+    [
+        ("metadata.annotations['A/b']", []),
+        ("metadata.labels['a']['b']", ["Invalid"]),
+        ("spec['a']", ["Invalid"]),
+        ("['a']", ["Invalid"]),
+        ("['" * 2**19, ["Invalid"]),
+    ],
+)
+def test_field_path_with_a_subscript_is_checked_in_linear_time(path: str, wrong: list[str]) -> None:
+    began = time.process_time()
+    found = faults({"env": [{"name": "N", "valueFrom": {"fieldRef": {"fieldPath": path}}}]})
+    assert [fault.partition(" ")[0] for fault in found] == wrong
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
     ("image", "policy"),
     [("a", "Always"), ("a:latest", "Always"), ("a:1", "IfNotPresent"), (f"a@sha256:{'0' * 64}", "IfNotPresent"),
      ("h:5000/a", "Always"), ("Nope", "IfNotPresent"), ("a" * 300, "IfNotPresent"), ("a" * 64, "IfNotPresent")],

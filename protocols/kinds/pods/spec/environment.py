@@ -25,7 +25,6 @@ IN_ENV = (
     "status.hostIP", "status.hostIPs", "status.podIP", "status.podIPs",
 )  # fmt: skip
 IN_FILES = ("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid")
-SUBSCRIPT = re.compile(r"(.*)\['(.*)'\]", re.DOTALL)
 SUBSCRIPTED = ("metadata.annotations", "metadata.labels")
 RESOURCES = (
     "limits.cpu", "limits.ephemeral-storage", "limits.memory",
@@ -47,7 +46,7 @@ def field_ref(allowed: Collection[str]) -> Check:
             causes.append(required(where))
         elif version != "v1":
             causes.append(invalid(where, wanted, f"error converting fieldPath: unsupported pod version: {version}"))
-        elif subscript := SUBSCRIPT.fullmatch(wanted):
+        elif subscript := _subscript(wanted):
             _subscripted(where, wanted, subscript, causes)
         elif wanted not in CONVERTED:
             causes.append(invalid(where, wanted, f"error converting fieldPath: field label not supported: {wanted}"))
@@ -57,8 +56,14 @@ def field_ref(allowed: Collection[str]) -> Check:
     return check
 
 
-def _subscripted(path: str, wanted: str, subscript: re.Match[str], causes: Causes) -> None:
-    field, key = subscript.groups()
+def _subscript(text: str) -> tuple[str, str] | None:
+    """Split a path such as `metadata.labels['a']`; None for one without a subscript."""
+    field, bracket, key = text.removesuffix("']").partition("['")
+    return (field, key) if field and bracket and text.endswith("']") else None
+
+
+def _subscripted(path: str, wanted: str, subscript: tuple[str, str], causes: Causes) -> None:
+    field, key = subscript
     if field not in SUBSCRIPTED:
         causes.append(invalid(path, wanted, "does not support subscript"))
         return
