@@ -91,7 +91,7 @@ def strict_cidr_faults(text: str) -> list[str]:
         return faults
     host, _, bits = text.partition("/")
     faults = strict_ip_faults(host)
-    if LEADING_ZEROS in faults or bits != str(int(bits)):
+    if LEADING_ZEROS in faults or bits != (bits.lstrip("0") or "0"):
         return [LEADING_ZEROS_OF_CIDR]
     if faults:
         return [MAPPED_CIDR]
