@@ -339,6 +339,23 @@ def _of_large(accept: str, name: str = "") -> Callable[[], Sent]:
     return lambda: Sent("GET", path, headers=(("Accept", accept),))
 
 
+def _deletion_as_yaml() -> Sent:
+    return Sent("DELETE", f"{CORE}/configmaps?dryRun=All", headers=(("Accept", "application/yaml"),))
+
+
+def _review_as_yaml() -> Sent:
+    spec = {"resourceAttributes": {"verb": "get", "resource": "pods"}}
+    body = json.dumps({"spec": spec, "x": ["a"] * (BODY // 6)}).encode()
+    path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+    return Sent("POST", path, body, headers=(("Accept", "application/yaml"),))
+
+
+def _write_as_yaml() -> Sent:
+    data = {f"k{n}": "v" for n in range(BODY // 30)}
+    body = json.dumps({**_config_map("as-yaml"), "data": data}).encode()
+    return Sent("POST", f"{CORE}/configmaps?dryRun=All", body, headers=(("Accept", "application/yaml"),))
+
+
 def _large_config_maps() -> Sequence[Sent]:
     data = {f"k{n}": "v" * 20 for n in range(20_000)}
     return [post(f"{CORE}/configmaps", {**_config_map(f"large-{n}"), "data": data}) for n in range(8)]
@@ -588,5 +605,8 @@ ATTACKS: tuple[Attack, ...] = (
     Attack("large objects as a table", _of_large(TABLE), ANY, _large_config_maps),
     Attack("large objects as YAML", _of_large("application/yaml"), ANY, _large_config_maps),
     Attack("large object as YAML", _of_large("application/yaml", "large-0"), ANY, _large_config_maps),
+    Attack("deletion of large objects as YAML", _deletion_as_yaml, ANY, _large_config_maps),
+    Attack("large review as YAML", _review_as_yaml, ANY),
+    Attack("large write as YAML", _write_as_yaml, ANY),
     Attack("large objects as protobuf", _of_large("application/vnd.kubernetes.protobuf"), ANY, _large_config_maps),
 )

@@ -11,8 +11,11 @@ from aiohttp.abc import AbstractStreamWriter
 from msgspec.structs import replace
 from multidict import CIMultiDict
 
-from actors.apiserver.api.encoding.negotiate import Headers
+from actors.apiserver.api.encoding.negotiate import PLAIN, Form, Headers
+from actors.apiserver.api.encoding.render import dump
+from actors.apiserver.api.request.workers import offload
 from actors.apiserver.http.connection.unread import Unread, give_back
+from protocols.kube.meta import Object
 
 GZIP_FROM = 128 * 1024
 """Bytes above which a response is compressed for clients that accept it; upstream's bound."""
@@ -54,6 +57,13 @@ class Reply(msgspec.Struct, frozen=True):
         if not self.headers and not self.warnings:
             return usual
         return (*{**dict(usual), **self.headers}.items(), *_warning_headers(self.warnings))
+
+
+async def encoded_reply(body: Object, form: Form, status: int = 200, warnings: Sequence[str] = ()) -> Reply:
+    """Return a reply with an object, encoded off the event loop if it is large and the form is another than JSON."""
+    plain = dump(body)
+    data = plain if form == PLAIN else await offload(len(plain), lambda: dump(body, form))
+    return Reply(data, status, form.media_type, warnings=warnings)
 
 
 Response = Reply | web.StreamResponse

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
-from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, TooManyRequests, invalid_object
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
@@ -14,7 +13,7 @@ from actors.apiserver.http.authentication.signing import BadToken
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.requests import Request, read_object
-from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.connection.responses import Reply, encoded_reply
 from actors.apiserver.writes.metadata import check_kind, check_metadata
 from protocols.kinds.check.causes import Cause, invalid
 from protocols.kube.meta import Object
@@ -48,7 +47,7 @@ class Reviews:
         status = await self._answers[row.kind](request, body)
         body["metadata"].setdefault("creationTimestamp", now())
         body["status"] = status
-        return Reply(dump(body, request.form), 201, request.form.media_type)
+        return await encoded_reply(body, request.form, 201)
 
     async def _self(self, request: Request, _body: Object) -> Object:
         return {"userInfo": _user_info(request.user)}

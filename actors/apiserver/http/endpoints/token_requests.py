@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
-from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import BadRequest, Conflict, Forbidden, ServiceUnavailable, invalid_object
 from actors.apiserver.api.request.query import write_options
 from actors.apiserver.api.request.target import Attributes, details, not_found
@@ -15,7 +14,7 @@ from actors.apiserver.http.authentication.signing import NoSigningKey
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import BOUND, ISSUER, RESOURCES, Grant, credential_id
 from actors.apiserver.http.connection.requests import Request, read_object
-from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.connection.responses import Reply, encoded_reply
 from actors.apiserver.http.telemetry.audit import ANNOTATIONS
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.change import Change
@@ -132,7 +131,7 @@ class Tokens:
         if asked.kind == "Pod":
             record(asked.uid, "create token", request.began, user=request.user.name, account=target.name)
         body["status"] = {"token": token, "expirationTimestamp": format_time(ends)}
-        return Reply(dump(body, request.form), 201, request.form.media_type, warnings=warnings)
+        return await encoded_reply(body, request.form, 201, warnings)
 
     async def _issue(self, grant: Grant) -> tuple[str, float]:
         try:

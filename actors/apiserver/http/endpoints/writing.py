@@ -137,14 +137,17 @@ class Writing:
             detail = "is not allowed with DELETECOLLECTION, try again after removing the option"
             raise invalid_options("DeleteOptions", invalid(IGNORE, True, detail))
         listing = await self._reader.list(request.target, request.options, request.wanted)
+        # Encoded first: a form that they are too large for must be rejected before they are deleted.
+        row, size = request.target.resource, sum([len(stored.raw) for stored in listing.objects])
+        metadata = listing.metadata()
+        body = await offload(size, lambda: render_list(row, listing.objects, request.form, metadata))
         for stored in listing.objects:
-            named = Target(request.target.resource, "delete", stored.namespace, stored.name)
+            named = Target(row, "delete", stored.namespace, stored.name)
             with suppress(NotFound):
                 await self._delete(request, named, options)
         if listing.corrupt:
-            row, keys = request.target.resource, ", ".join(listing.corrupt[:MOST_CORRUPT])
+            keys = ", ".join(listing.corrupt[:MOST_CORRUPT])
             raise StoreReadError(f"{len(listing.corrupt)} of {row.full_name} cannot be read, so are left: {keys}")
-        body = render_list(request.target.resource, listing.objects, request.form, listing.metadata())
         return Reply(b"".join(body), media_type=request.form.media_type)
 
     async def _delete_corrupt(self, request: Request) -> Reply:

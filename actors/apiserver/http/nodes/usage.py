@@ -11,10 +11,9 @@ from typing import Any
 import aiohttp
 import msgspec
 
-from actors.apiserver.api.encoding.render import dump
 from actors.apiserver.api.errors import ApiError, NotFound
 from actors.apiserver.http.connection.requests import Request
-from actors.apiserver.http.connection.responses import Reply
+from actors.apiserver.http.connection.responses import Reply, encoded_reply
 from actors.apiserver.http.nodes.client import NodeClient
 from actors.apiserver.http.nodes.location import Location, NodeUnavailable, address
 from protocols.kube.errors import StatusError
@@ -116,7 +115,7 @@ class Usage:
         for item in self._items(request, reports):
             metadata = item["metadata"]
             if metadata["name"] == target.name and metadata.get("namespace", "") == (target.namespace or ""):
-                return Reply(dump(item, request.form), media_type=request.form.media_type)
+                return await encoded_reply(item, request.form)
         raise NotFound(f'{target.resource.full_name} "{target.name}" not found{"".join(f": {w}" for w in left_out)}')
 
     async def every(self, request: Request) -> Reply:
@@ -124,7 +123,7 @@ class Usage:
         reports, left_out = await self._ask_all(self._nodes())
         items = [item for item in self._items(request, reports) if request.wanted.matches_object(item)]
         body = {"kind": row.list_kind, "apiVersion": row.api_version, "metadata": {}, "items": items}
-        return Reply(dump(body, request.form), media_type=request.form.media_type, warnings=left_out)
+        return await encoded_reply(body, request.form, warnings=left_out)
 
     def _items(self, request: Request, reports: Found) -> list[Object]:
         row, namespace = request.target.resource, request.target.namespace
