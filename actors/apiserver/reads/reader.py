@@ -277,9 +277,14 @@ class Reader:
 
     async def _first_page(self, query: "_Query", replica: Replica) -> _Listing:
         """List from the replica. Later pages are read from the store at the replica's mark."""
-        rv, held = replica.mark, replica.objects.selected(query.prefix, query.wanted.name)
-        corrupt = replica.corrupt.below(query.prefix) if query.wanted.everything else []
-        listing = await self._cut(query, held, rv)
+        rv, everything = replica.mark, query.wanted.everything
+        corrupt = replica.corrupt.below(query.prefix) if everything else []
+        if everything and query.limit:
+            held, others = replica.objects.first(query.prefix, query.limit)
+            self._meter.from_replica(query.resource, len(held), len(held))
+            listing = _truncated(query, held, rv, held[-1].key, others) if others else _Listing(held, rv)
+        else:
+            listing = await self._cut(query, replica.objects.selected(query.prefix, query.wanted.name), rv)
         return replace(listing, corrupt=tuple(corrupt)) if corrupt else listing
 
     async def _cut(self, query: "_Query", held: Sequence[Stored], rv: int) -> _Listing:

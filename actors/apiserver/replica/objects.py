@@ -1,12 +1,15 @@
 """The objects of one resource in storage order, and the stored values that cannot be read."""
 
 import logging
+import sys
 from bisect import bisect_left, insort
 from collections.abc import Container, Iterator
 
 from actors.apiserver.api.stored import Stored, corruption
 from protocols.messages.objects import fingerprint
 
+BEHIND = chr(sys.maxunicode)
+"""Sorts behind each character of a name."""
 FEW, MANY = 64, 4096
 """Up to FEW new keys are inserted one by one, more are sorted in together; at most MANY wait for that."""
 
@@ -71,6 +74,13 @@ class Objects:
             if not key.startswith(prefix):
                 return
             yield self._by_key[key]
+
+    def first(self, prefix: str, most: int) -> tuple[list[Stored], int]:
+        """Return the first objects whose key begins with `prefix`, at most so many, and the number of the others."""
+        keys = self.keys()
+        begin = bisect_left(keys, prefix)
+        end = bisect_left(keys, f"{prefix}{BEHIND}", lo=begin) if prefix else len(keys)
+        return [self._by_key[key] for key in keys[begin : min(end, begin + most)]], max(0, end - begin - most)
 
     def selected(self, prefix: str, name: str) -> list[Stored]:
         """Return the objects whose key begins with `prefix`, and of these the ones of a name unless it is empty."""

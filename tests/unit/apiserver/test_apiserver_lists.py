@@ -20,7 +20,7 @@ from actors.apiserver.api.stored import Stored, decode_stored
 from actors.apiserver.http.connection.responses import takes_gzip
 from actors.apiserver.reads import reader as reader_module
 from actors.apiserver.reads.metrics import ReadMetrics
-from actors.apiserver.reads.reader import Reader, encode_token
+from actors.apiserver.reads.reader import Reader, decode_token, encode_token
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.storage.storage import Storage, _Page
 from actors.apiserver.table import TABLE
@@ -183,6 +183,17 @@ async def test_list_of_one_name_reads_no_other_object(namespace: str) -> None:
     other = replica.objects.get("ns/b")
     assert other is not None
     assert other._obj is None
+
+
+async def test_first_page_reads_no_more_than_its_limit() -> None:
+    replica = Replica(CONFIGMAPS)
+    replica.on_snapshot([(one.key, ObjectEvent(STORED, one.rv, one.raw)) for one in map(stored, "abc")], 9)
+    replica.objects._by_key.pop("ns/c")  # whoever reads it fails
+    reader = Reader(cast(Storage, None), {CONFIGMAPS.store: replica}, ReadMetrics(CollectorRegistry()))
+    options = ListOptions(version=9, match="NotOlderThan", limit=2)
+    listing = await reader.list(Target(CONFIGMAPS, "list", "ns"), options, selection(CONFIGMAPS, "", ""))
+    assert ([each.name for each in listing.objects], listing.remaining) == (["a", "b"], 1)
+    assert decode_token(listing.resume).start == "ns/b\0"
 
 
 async def test_page_of_the_store_is_matched_in_several_turns(monkeypatch: pytest.MonkeyPatch) -> None:

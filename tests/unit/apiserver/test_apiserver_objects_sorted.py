@@ -32,6 +32,9 @@ def test_like_a_dict_that_is_sorted_for_each_list(steps: list[tuple[str, str]]) 
             prefix = key.partition("/")[0] + "/"
             expected = [model[each] for each in sorted(model) if each.startswith(prefix) and each >= key]
             assert list(objects.below(prefix, key)) == expected
+            below = [model[each] for each in sorted(model) if each.startswith(prefix)]
+            assert objects.first(prefix, 3) == (below[:3], max(0, len(below) - 3))
+            assert objects.first("", len(model)) == ([model[each] for each in sorted(model)], 0)
             name = key.removeprefix(prefix)
             assert objects.selected(prefix, name) == [model[each] for each in (key,) if each in model]
             assert objects.selected("", name) == [model[each] for each in sorted(model) if each.endswith(f"/{name}")]
