@@ -5,7 +5,7 @@ import asyncio
 import math
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -21,9 +21,9 @@ from actors.fleet.workload.figures import ScenarioFigures, table
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario, builtin_scenarios, find_scenario
 from protocols.kinds import views
-from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
+from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, LEASES, NAMESPACES, NODES, RESOURCESLICES, Resource
 from protocols.kube.errors import ApiAway, suppress_status
-from protocols.kube.meta import name_of
+from protocols.kube.meta import Object, labels_of, name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.lifecycle.node.lease import NAMESPACE
@@ -98,6 +98,7 @@ async def _scenario(fleet: Fleet, scenario: Scenario | None, args: argparse.Name
     _say(f"{len(fleet.nodes)} nodes registered in {took:.1f} s")
     if scenario is None:
         return True
+    await _delete(fleet.client, args.name, fleet.nodes)  # else pods go to nodes of an earlier run that nobody plays
     pid = 0 if args.kubeconfig else _supervisor(layout)
     options = RunnerOptions(name=args.name, supervisor=pid, processes=frozenset(args.cpu))
     runner = ScenarioRunner(fleet, scenario, options, _say)
@@ -145,27 +146,45 @@ async def delete_fleet(args: argparse.Namespace, layout: Layout) -> int:
     return 0
 
 
+OF_SCENARIOS = (DEVICETAINTRULES, DEVICECLASSES, NAMESPACES)
+"""Objects of scenarios; those of one that was killed stay."""
 DELETERS = 32
 """Deletions at once: the deadline of each begins with it, and a fleet may have sixty thousand."""
 
 
-async def _delete(client: ApiClient, name: str) -> int:
-    """Delete the objects of a fleet; return the number of its nodes. Pods on them are the garbage collector's."""
-    mine = f"{FLEET}={name}"
-    nodes = (await client.list(NODES, label_selector=mine, timeout=LIST_S)).get("items") or []
-    slices = (await client.list(RESOURCESLICES, label_selector=mine, timeout=LIST_S)).get("items") or []
-    targets = [(RESOURCESLICES, name_of(obj), "") for obj in slices]
+async def _delete(client: ApiClient, name: str, kept: Collection[str] = ()) -> int:
+    """Delete the objects of a fleet and its scenarios but the nodes `kept`; return the number of nodes deleted.
+
+    Pods on them are the garbage collector's.
+    """
+    nodes = [obj for obj in await _listed(client, NODES, name) if name_of(obj) not in kept]
+    slices = await _listed(client, RESOURCESLICES, name) if nodes or not kept else []
+    others = [(resource, await _listed(client, resource, name)) for resource in OF_SCENARIOS]
+    targets = [(resource, name_of(obj), "") for resource, objects in others for obj in objects]
+    targets += [(RESOURCESLICES, name_of(obj), "") for obj in slices if not kept or _node_of(obj) not in {"", *kept}]
     targets += [(NODES, name_of(obj), "") for obj in nodes]
     targets += [(LEASES, name_of(obj), NAMESPACE) for obj in nodes]
     left = iter(targets)
 
     async def delete_some() -> None:
         for resource, name, namespace in left:
-            with suppress_status(404):
+            with suppress_status(404, 409):  # a namespace may be ending
                 await client.delete(resource, name, namespace)
 
     await asyncio.gather(*(delete_some() for _ in range(DELETERS)))
     return len(nodes)
+
+
+async def _listed(client: ApiClient, resource: Resource, name: str) -> list[Object]:
+    """Return the objects of a fleet; none of a kind that the API or its user does not have."""
+    items: list[Object] = []
+    with suppress_status(403, 404):
+        items += (await client.list(resource, label_selector=f"{FLEET}={name}", timeout=LIST_S)).get("items") or ()
+    return [obj for obj in items if labels_of(obj).get(FLEET) == name]
+
+
+def _node_of(obj: Object) -> str:
+    return str((obj.get("spec") or {}).get("nodeName") or "")
 
 
 def list_profiles() -> int:

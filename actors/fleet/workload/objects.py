@@ -2,7 +2,14 @@
 
 from actors.fleet.shell.nodes import FLEET
 from actors.fleet.workload.scenario import RequestSpec, Scenario
-from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, PODS, RESOURCECLAIMS, RESOURCECLAIMTEMPLATES
+from protocols.kinds.table import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    NAMESPACES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCECLAIMTEMPLATES,
+)
 from protocols.kube.meta import Object
 
 CLAIM = "device"
@@ -17,17 +24,21 @@ class ScenarioObjects:
         self._fleet = fleet
         self.cluster_name = f"{space}.{scenario.driver}"
         """Name of the DeviceClass and the DeviceTaintRule."""
+        self._space = space
+
+    def namespace(self) -> Object:
+        return {**NAMESPACES.type_meta, "metadata": self._metadata(self._space)}
 
     def device_class(self) -> Object:
         """Return the class of the driver's devices; it stands for the scenario's resource if that has one."""
         spec: Object = {"selectors": [{"cel": {"expression": f"device.driver == {self._scenario.driver!r}"}}]}
         if self._scenario.resource:
             spec["extendedResourceName"] = self._scenario.resource
-        return {**DEVICECLASSES.type_meta, "metadata": {"name": self.cluster_name}, "spec": spec}
+        return {**DEVICECLASSES.type_meta, "metadata": self._metadata(self.cluster_name), "spec": spec}
 
     def taint_rule(self) -> Object:
         spec = {"deviceSelector": {"driver": self._scenario.driver}, "taint": self._scenario.taint}
-        return {**DEVICETAINTRULES.type_meta, "metadata": {"name": self.cluster_name}, "spec": spec}
+        return {**DEVICETAINTRULES.type_meta, "metadata": self._metadata(self.cluster_name), "spec": spec}
 
     def claim_template(self) -> Object:
         spec = {"spec": {"devices": self._devices()}}
@@ -36,6 +47,10 @@ class ScenarioObjects:
     def claim(self, name: str) -> Object:
         """Return a claim that pods share by its name."""
         return {**RESOURCECLAIMS.type_meta, "metadata": {"name": name}, "spec": {"devices": self._devices()}}
+
+    def _metadata(self, name: str) -> Object:
+        """Return the metadata of an object without a namespace, by whose label `fleet delete` finds it."""
+        return {"name": name, "labels": {FLEET: self._fleet}}
 
     def _devices(self) -> Object:
         """Return `spec.devices` of a claim, with this run's class where a request names none."""

@@ -202,7 +202,7 @@ class ScenarioRunner:
         return objects | ({DEVICETAINTRULES: self._objects.taint_rule()} if self._scenario.taint else {})
 
     async def _prepare(self) -> None:
-        await self._ensure(NAMESPACES, {**NAMESPACES.type_meta, "metadata": {"name": self._space}})
+        await self._ensure(NAMESPACES, self._objects.namespace())
         await self._service_account()
         for resource, obj in self._cluster_objects().items():
             await self._ensure(resource, obj)

@@ -17,11 +17,22 @@ from actors.fleet.shell import nodes
 from actors.fleet.shell.fleet import Fleet, FleetOptions
 from actors.fleet.shell.nodes import NodeTaken
 from actors.fleet.shell.pods import reduced_pod
+from actors.fleet.workload.objects import ScenarioObjects
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario
 from protocols.dra import attacher
 from protocols.kinds import views
-from protocols.kinds.table import LEASES, NAMESPACES, NODES, PODS, RESOURCECLAIMS, RESOURCESLICES, SERVICEACCOUNTS
+from protocols.kinds.table import (
+    DEVICECLASSES,
+    DEVICETAINTRULES,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    RESOURCECLAIMS,
+    RESOURCESLICES,
+    SERVICEACCOUNTS,
+)
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, labels_of, version_of
 from protocols.kubeclient.client import ApiClient
@@ -529,6 +540,27 @@ class Counting(MemoryApi):
             return await super().delete(*words, **options)
         finally:
             self.now -= 1
+
+
+async def test_what_a_killed_scenario_left_is_deleted_but_nodes_that_run() -> None:
+    """Its taint rule held for later runs as well, and pods went to its nodes, which nobody played."""
+    api, labels = MemoryApi(), {"nodeplane.dev/fleet": "f"}
+    objects = ScenarioObjects(Scenario(profile="x", nodes=1, driver=DRIVER, taint={"key": "a"}), "f", "fleet-f-1")
+    left = {
+        DEVICECLASSES: objects.device_class(), DEVICETAINTRULES: objects.taint_rule(), NAMESPACES: objects.namespace()
+    }  # fmt: skip
+    for resource, obj in left.items():
+        api.put(resource, obj)
+        api.put(resource, {"metadata": {"name": "of-others"}})
+    for name in ("gone", "runs"):
+        api.put(NODES, {"metadata": {"name": name, "labels": labels}})
+        api.put(RESOURCESLICES, {"metadata": {"name": name, "labels": labels}, "spec": {"nodeName": name}})
+    api.put(RESOURCESLICES, {"metadata": {"name": "pool", "labels": labels}, "spec": {"allNodes": True}})
+    assert await command._delete(cast("ApiClient", api), "f", {"runs"}) == 1
+    assert [list(api.objects[resource.plural]) for resource in left] == [["of-others"]] * 3
+    assert (list(api.objects["nodes"]), list(api.objects["resourceslices"])) == (["runs"], ["runs", "pool"])
+    assert await command._delete(cast("ApiClient", api), "f") == 1
+    assert (api.objects["nodes"], api.objects["resourceslices"]) == ({}, {})
 
 
 async def test_deletions_of_a_fleet_are_made_some_at_once() -> None:
