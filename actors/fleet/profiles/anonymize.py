@@ -4,6 +4,7 @@ An id that is on one node alone gets that node's new name and a number, so that 
 alike. Of devices of a driver outside well-known domains all names and texts are replaced.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,8 @@ from protocols.kube.taints import node_taints
 
 NUMERIC = ("Gt", "Lt")
 """Operators of a node selector whose values are numbers."""
+VERSION_END = re.compile("[-+]")
+"""Begin of the words of a version, after its numbers."""
 
 
 def anonymized(
@@ -188,12 +191,14 @@ class _SliceNames:
         if "int" in value and is_id("", name):
             number = self._names.replacement("number", str(value["int"]), self._node)
             return {"int": int(number.rpartition("-")[2])}
-        text = value.get("string")
+        text = value.get("string") or value.get("version")
         if not text:
             return value
         is_kept = is_well_known(domain_of(name) or self._spec["driver"])
         if is_kept and not is_id(text, name) and not self._names.has_owner(text):
             return value
+        if "version" in value:
+            return {"version": VERSION_END.split(text, maxsplit=1)[0]}
         return {"string": self._names.nodes.get(text) or self._replaced(text)}
 
     def _replaced(self, text: str) -> str:

@@ -52,6 +52,7 @@ def gpu(node: int, number: int) -> Any:
         "productName": {"string": "H100"},
         "pciBusID": {"string": f"0000:{number}b:00.0"},
         "driverVersion": {"version": "550.54.15"},
+        "firmware": {"version": "1.2.3-acme.4"},
         "index": {"int": number},
         "serialNumber": {"int": 9000 + node * 10 + number},
         "mac": {"string": f"0c42:a103:0{node}:0{number}:00"},
@@ -65,7 +66,8 @@ def gpu(node: int, number: int) -> Any:
 
 def rocket(number: int) -> Any:
     use = {"counterSet": "rocket", "counters": {"acmeUnits": {"value": "1"}}}
-    return {"name": f"rocket-{number}", "attributes": {"model": {"string": "rocket 9"}}, "consumesCounters": [use]}
+    attributes = {"model": {"string": "rocket 9"}, "firmware": {"version": "2.0.0+rocket"}}
+    return {"name": f"rocket-{number}", "attributes": attributes, "consumesCounters": [use]}
 
 
 def slices(at: int) -> list[Any]:
