@@ -1,12 +1,12 @@
 """Effects of a fault on simulated nodes and pods. Pure: the caller passes the time and lets the fleet write."""
 
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
 from actors.fleet.faults.choice import choose_devices, choose_nodes, choose_share, share_of_devices
-from actors.fleet.faults.script import BACK, SILENT, Fault, fraction
+from actors.fleet.faults.script import BACK, MENDS, SILENT, Fault, fraction
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod
 from protocols.kube.selectors import parse_label_selector
@@ -90,6 +90,27 @@ def apply(fault: Fault, targets: Targets, now_ns: int) -> None:
             case "slices":
                 for driver in (fault.driver,) if fault.driver else node.devices.drivers:
                     node.devices.republish(driver, targets.devices[node.name])
+
+
+Mark = tuple[str, ...]
+"""What a fault that can last hits: an action with a plugin or driver, a node, and a device."""
+
+
+def marks(fault: Fault, targets: Targets) -> Iterator[Mark]:
+    """Yield what the fault hit; nothing for faults that cannot last."""
+    if fault.action in MENDS:
+        begin = (fault.action, fault.plugin or fault.driver)
+        for node in targets.nodes:
+            ids = targets.devices[node.name] if fault.action == "health" else ("",)
+            yield from ((*begin, node.name, id) for id in ids)
+
+
+def still_hit(targets: Targets, left: Collection[Mark]) -> Targets:
+    """Return the targets without what is not left of the marks: another fault has hit it since."""
+    names, hit = {mark[2] for mark in left}, {mark[2:] for mark in left}
+    devices = {node: [id for id in ids if (node, id) in hit] for node, ids in targets.devices.items() if node in names}
+    nodes = tuple(node for node in targets.nodes if node.name in names)
+    return Targets(nodes, devices, tuple(pod for pod in targets.pods if pod.node.name in names))
 
 
 def _report(node: Node, fault: Fault, ids: list[str], now_ns: int) -> None:

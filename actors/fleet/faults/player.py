@@ -9,7 +9,7 @@ from functools import partial
 import msgspec
 
 from actors.fleet.faults.choice import draws
-from actors.fleet.faults.effects import Targets, apply, choose, describe
+from actors.fleet.faults.effects import Mark, Targets, apply, choose, describe, marks, still_hit
 from actors.fleet.faults.script import Fault, Script, timeline
 from actors.fleet.shell.fleet import Fleet
 from protocols.messages.fleet import Hit, PlayedFault
@@ -31,6 +31,8 @@ class Player:
         self._say = say
         self._began = time.monotonic()
         self._lasting = 0
+        self._newest: dict[Mark, int] = {}
+        """Number of the last fault by what it hit; bounded by the nodes and devices of the fleet."""
         self.played: deque[PlayedFault] = deque(maxlen=RECORDED)
         self.count = 0
 
@@ -69,16 +71,20 @@ class Player:
         fleet = self._fleet
         targets = choose(fault, fleet.nodes, fleet.pods.pods, draws(self.seed, *drawn_by))
         hit = self._apply(fault, targets, when)
+        self.count += 1
+        self._newest.update(dict.fromkeys(marks(fault, targets), self.count))
         if fault.lasts:
             self._lasting += 1
-            asyncio.get_running_loop().call_later(fault.lasts, partial(self._end, fault, targets))
-        self.count += 1
+            asyncio.get_running_loop().call_later(fault.lasts, partial(self._end, fault, targets, self.count))
         self.played.append(PlayedFault(at=round(self.elapsed, 3), fault=fault.words, hit=hit))
         return hit
 
-    def _end(self, fault: Fault, targets: Targets) -> None:
+    def _end(self, fault: Fault, targets: Targets, number: int) -> None:
+        """Mend what no later fault has hit."""
         self._lasting -= 1
-        self._apply(fault.end, targets, f"mended at {self.elapsed:.1f}s")
+        left = {mark for mark in marks(fault, targets) if self._newest[mark] == number}
+        if left:
+            self._apply(fault.end, still_hit(targets, left), f"mended at {self.elapsed:.1f}s")
 
     def _apply(self, fault: Fault, targets: Targets, when: str) -> Hit:
         apply(fault, targets, time.time_ns())

@@ -139,6 +139,19 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
 
 
+async def test_end_of_a_fault_mends_nothing_that_a_later_fault_has_hit(lab: Lab) -> None:
+    broken = {"plugin": RESOURCE, "health": "Unhealthy", "nodes": "gpu-0"}
+    async with lab.fleet() as fleet:
+        await lab.fault(nodes="gpu-*", node="silent", lasts="0.3s")
+        await lab.fault(nodes="gpu-0", node="silent")
+        await lab.fault(**broken, lasts="0.3s")
+        await lab.fault(**broken, devices="gpu-1")
+        await until_true(lambda: lab.said[-1].startswith("mended at") and "3 devices" in lab.said[-1], 10)
+        assert [node.silent for node in fleet.nodes.values()] == [True, False]
+        reports = fleet.nodes["gpu-0"].devices.reports()
+        assert [each.id for each in reports if each.health == "Unhealthy"] == ["gpu-1"]
+
+
 async def test_broken_device_is_in_status_event_and_allocatable(lab: Lab) -> None:
     lab.bind("p", ONE)
     async with lab.fleet() as fleet:
