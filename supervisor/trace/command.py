@@ -51,7 +51,7 @@ class JsonTrace(msgspec.Struct, frozen=True):
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     parser = subparsers.add_parser("trace", help=HELP, epilog=EPILOG, allow_abbrev=False)
-    parser.add_argument("pod", nargs="?", metavar="pod/NAME", help="pod/NAME, NAME or the pod's uid")
+    parser.add_argument("pod", nargs="?", metavar="pod/NAME", help="pod/NAME, [NAMESPACE/]NAME or the pod's uid")
     parser.add_argument(
         "--diff", nargs=2, metavar=("A", "B"), help="what took longer in B than in A: pods, or files of `-o json`"
     )
@@ -71,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
     if args.diff:
         return _diff(args)
     if args.follow:
-        return until_interrupted(lambda: asyncio.run(_follow(args, _name(args.pod))))
+        return until_interrupted(lambda: asyncio.run(_follow(args)))
     trace = _trace(args, args.pod)
     if args.output == "json":
         print_json(JsonTrace(trace.pod, trace.uids, trace.silent, [_json(row) for row in trace.rows]))
@@ -83,16 +83,18 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _name(pod: str) -> str:
-    return pod.removeprefix("pod/").removeprefix("pods/")
+def _key(args: argparse.Namespace, pod: str) -> tuple[str, str]:
+    """Return the namespace, that of -n unless the text has one, and the name or uid."""
+    namespace, _, name = pod.removeprefix("pod/").removeprefix("pods/").rpartition("/")
+    return namespace or args.namespace, name
 
 
 def _trace(args: argparse.Namespace, pod: str) -> PodTrace:
     if not args.replay:
-        return asyncio.run(pod_trace(layout_from(args), args.namespace, _name(pod)))
+        return asyncio.run(pod_trace(layout_from(args), *_key(args, pod)))
     recording = opened(args.replay)
     try:
-        return asyncio.run(trace_in(recording, recording.end_ms, args.namespace, _name(pod)))
+        return asyncio.run(trace_in(recording, recording.end_ms, *_key(args, pod)))
     except RecordingInvalid as error:
         raise UsageError(f"--replay {args.replay}: {error}") from None
 
@@ -141,9 +143,9 @@ def _row(span: JsonRow) -> Row:
     return Row(span.name, span.actor, span.start_ns, span.duration_ns, depth, span.attributes, 0)
 
 
-async def _follow(args: argparse.Namespace, name: str) -> None:
+async def _follow(args: argparse.Namespace) -> None:
     """Print each step once, in the order in which they end, until cancelled."""
-    async for rows in follow(layout_from(args), args.namespace, name):
+    async for rows in follow(layout_from(args), *_key(args, args.pod)):
         for row in rows:
             if args.output == "json":
                 sys.stdout.write(json_text(msgspec.json.encode(_json(row))) + "\n")

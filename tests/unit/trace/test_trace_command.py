@@ -1,5 +1,6 @@
 """How `nodeplane trace` finds a pod and shows its life."""
 
+import argparse
 import asyncio
 import re
 from collections.abc import AsyncIterator, Collection
@@ -15,7 +16,7 @@ from protocols.recording.frames import Header
 from protocols.recording.writer import RecordingWriter
 from protocols.trace import Collected, Row
 from supervisor.cli.main import main
-from supervisor.trace import collect
+from supervisor.trace import collect, command
 from supervisor.trace.collect import AT_ONCE, ask_nodes, mirror_of, newest
 from supervisor.trace.draw import bar, draw, is_cut, label, milliseconds, parts, plain, title
 
@@ -30,6 +31,14 @@ def test_parts_split_at_long_pauses_between_roots() -> None:
     rows = [row(0, 5 * SECOND), row(4 * SECOND, 1, 1), row(7 * SECOND, 1), row(11 * SECOND, 1)]
     assert [len(part) for part in parts(rows)] == [3, 1]
     assert list(parts([])) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [("a", "n/a"), ("pod/a", "n/a"), ("other/a", "other/a"), ("pod/other/a", "other/a"), ("pods/other/a", "other/a")],
+)
+def test_pod_may_be_named_as_it_is_printed(text: str, key: str) -> None:
+    assert "/".join(command._key(argparse.Namespace(namespace="n"), text)) == key
 
 
 @pytest.mark.parametrize(
