@@ -14,7 +14,7 @@ from actors.podworker.pods.containers.images import credentials
 from actors.podworker.pods.environment.references import CONFIG_MAP, Ref
 from actors.podworker.pods.environment.variables import MAX_ENVIRONMENT, build_environment, expand
 from actors.podworker.pods.manifests import static_pod
-from actors.podworker.pods.volumes.payload import Inputs, payload
+from actors.podworker.pods.volumes.payload import Inputs, Payload, payload
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.claims import entries
@@ -97,13 +97,18 @@ def test_volume_that_projects_a_large_value_often_is_refused() -> None:
         payload(volume, Inputs(spec=read_pod(pod(container("a"))), node=NODE, found=LARGE))
 
 
-def test_volume_of_annotations_rendered_often_is_refused() -> None:
-    annotated = pod(container("a"))
-    annotated["metadata"]["annotations"] = {"a": "x" * (1 << 18)}
+def annotated(files: int) -> Payload:
+    raw = pod(container("a"))
+    raw["metadata"]["annotations"] = {"a": "x" * (1 << 18)}
     file: views.DownwardAPIVolumeFile = {"fieldRef": {"fieldPath": "metadata.annotations"}}
-    items = [file | {"path": f"p{n}"} for n in range(1000)]
+    items = [file | {"path": f"p{n}"} for n in range(files)]
+    return payload({"name": "v", "downwardAPI": {"items": items}}, Inputs(spec=read_pod(raw), node=NODE))
+
+
+def test_volume_of_annotations_shown_often_is_refused_and_renders_them_once() -> None:
     with pytest.raises(VolumeNotReady, match="more than 128 MiB"):
-        payload({"name": "v", "downwardAPI": {"items": items}}, Inputs(spec=read_pod(annotated), node=NODE))
+        annotated(1000)
+    assert len({id(file.data) for file in annotated(9).values()}) == 1
 
 
 GROWING = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, 12))
