@@ -25,6 +25,7 @@ ALL = bool(os.environ.get("NODEPLANE_ALL")) or os.environ.get("CI") == "true"
 EXAMPLES = 500 if FUZZ else 60 if ALL else 30
 settings.register_profile("nodeplane", deadline=None, derandomize=not FUZZ, max_examples=EXAMPLES)
 settings.load_profile("nodeplane")
+ROOT = Path(__file__).parents[1]
 HEAVY = pytest.mark.skip(reason="heavy: make test-all runs it, or pytest with its file")
 
 
@@ -63,11 +64,13 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Put first what takes longest: the rest fills the gaps, so that no process is alone at the end; skip the heavy."""
+    named = _named(items[0].config) if items else set()
     for item in items:
-        if not ALL and item.get_closest_marker("heavy") and item.path not in _named(item.config):
+        if not ALL and item.get_closest_marker("heavy") and item.path not in named:
             item.add_marker(HEAVY)
     seconds = read_durations()
-    items.sort(key=lambda item: -seconds.get(str(item.path.relative_to(item.config.rootpath)), 0.0))
+    took = {path: seconds.get(str(path.relative_to(ROOT)), 0.0) for path in {item.path for item in items}}
+    items.sort(key=lambda item: -took[item.path])
 
 
 def _named(config: pytest.Config) -> set[Path]:

@@ -5,7 +5,7 @@ from functools import partial
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.apiserver.replica import own_writes, unconfirmed
@@ -241,7 +241,6 @@ class Story:
         assert self.early.wanted == [False, False]
 
 
-@settings(deadline=None, max_examples=300)
 @given(steps=STEPS, bounds=BOUNDS)
 def test_own_writes_change_only_when_the_changes_come(
     steps: list[tuple[str, int, str]], bounds: tuple[int, ...]
@@ -261,7 +260,6 @@ def test_own_writes_change_only_when_the_changes_come(
         assert {each.key: (each.rv, each.raw) for each in replica.objects.below("")} == story.store.held(row)
 
 
-@settings(deadline=None, max_examples=300)
 @given(before=STEPS, lost=STEPS, after=STEPS)
 def test_own_writes_of_a_replaced_history_are_forgotten(
     before: list[tuple[str, int, str]], lost: list[tuple[str, int, str]], after: list[tuple[str, int, str]]

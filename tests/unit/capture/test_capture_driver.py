@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.simulator.driver.script import DriverScript
@@ -311,7 +311,6 @@ CALLED = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.one_of(REPORTS, INFOS, ENDS, CALLED), max_size=12))
 def test_any_record_gives_a_script_that_is_read(records: list[CallRecord]) -> None:
     script_of(registered(), *records)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.admission.grants import AllocationBuilder
@@ -149,7 +149,6 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("machines")
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.sampled_from(MACHINES), policies, st.sampled_from(["container", "pod"]), steps)
 def test_any_history(
     trees: Path, machine: Described, policy: str, scope: str, steps: list[tuple[str, list[ContainerRequest]]]

@@ -1,7 +1,7 @@
 """The static CPU policy: nobody shares what is exclusive, and what is taken lies together."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.cpu.assignment import best_split, take_distributed, take_packed
@@ -190,7 +190,6 @@ steps = st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 4), st.integ
 options = st.builds(CpuOptions, *(st.booleans() for _ in range(6)))
 
 
-@settings(max_examples=60)
 @given(machines, options, steps)
 def test_no_cpu_ever_has_two_owners(
     topology: CpuTopology, options: CpuOptions, steps: list[tuple[str, int, int]]

@@ -87,7 +87,7 @@ class LedgerStory(RuleBasedStateMachine):
 
 
 TestLedger = LedgerStory.TestCase
-TestLedger.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestLedger.settings = settings(stateful_step_count=30)
 
 
 @given(st.dictionaries(st.sampled_from(IDS), NUMA, min_size=1), st.data())
@@ -175,4 +175,4 @@ class InventoryStory(RuleBasedStateMachine):
 
 
 TestInventory = InventoryStory.TestCase
-TestInventory.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+TestInventory.settings = settings(stateful_step_count=25)

@@ -337,7 +337,7 @@ def pod_of(uid: str, containers: list[tuple[str, int, int]]) -> AdmitPod:
 
 
 TestStory = Story.TestCase
-TestStory.settings = settings(max_examples=40, stateful_step_count=15, deadline=None)
+TestStory.settings = settings(stateful_step_count=15)
 
 
 async def test_a_resource_that_is_forgotten_is_not_enough_and_says_so_in_kubelets_words(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The static memory policy: no node gives more than it has, and groups of nodes are not broken."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.devices.memory.nodes import Blocks, NodeMemory, empty_node, memory_hints
@@ -99,7 +99,6 @@ requests = st.dictionaries(st.sampled_from(["memory", "hugepages-2Mi"]), st.inte
 steps = st.lists(st.tuples(st.sampled_from("abcd"), requests, st.integers(0, 7), st.booleans()), max_size=20)
 
 
-@settings(max_examples=80)
 @given(sizes, st.integers(0, 8), steps)
 def test_no_node_ever_gives_more_than_it_has(
     given_sizes: list[int], huge: int, steps: list[tuple[str, dict[str, int], int, bool]]

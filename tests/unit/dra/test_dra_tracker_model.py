@@ -166,7 +166,6 @@ first = st.tuples(slices, slices, patches(), patches(), patches(), classes, rule
 settling = st.sampled_from(["", "settle", "settle", "step"])
 
 
-@settings(max_examples=40)
 @given(first, st.lists(st.tuples(steps, settling), min_size=6, max_size=24), gates)
 def test_any_history_ends_where_a_computation_from_nothing_does(
     there: tuple[Any, ...], found: list[Any], on: Gates

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.fleet.simulated.pod import Pod, packed
@@ -363,7 +363,6 @@ def test_next_run_takes_up_containers_and_devices(world: FleetWorld) -> None:
 NAMES = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["add", "delete", "break", "mend", "wait", "crash"]), NAMES), max_size=30))
 def test_no_device_has_two_owners_and_every_pod_ends(orders: list[tuple[str, str]]) -> None:
     world, serial = FleetWorld(), 0

@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.linear import Operation, linearizable, step
@@ -114,7 +114,6 @@ def simulate(seed: int, count: int, losses: float = 0.05) -> list[Operation]:
     return made
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 200))
 def test_whatever_a_correct_store_does_is_accepted(seed: int, count: int) -> None:
     assert linearizable(simulate(seed, count))
@@ -125,7 +124,6 @@ def test_also_when_many_answers_are_lost(seed: int, count: int, losses: float) -
     assert linearizable(simulate(seed, count, losses))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_one_stale_answer_among_many_is_found(seed: int) -> None:
     history = simulate(seed, 100)

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.cel.functions.conversions import read_timestamp
@@ -374,13 +374,11 @@ EXPRESSIONS += ["self.sizes.sum() > self.replicas", "ip(self.__namespace__).isLo
 ANY = schema(*EXPRESSIONS, {"rule": "oldSelf.orValue(self) == self", "optionalOldSelf": True})
 
 
-@settings(deadline=None, max_examples=50)
 @given(values({"type": "object", "properties": SOUND}), values({"type": "object", "properties": SOUND}) | st.none())
 def test_any_object_is_judged(new: Any, old: Any) -> None:
     told(ANY, new, old)
 
 
-@settings(deadline=None, max_examples=50)
 @given(
     st.lists(
         st.sampled_from(

@@ -12,7 +12,7 @@ from typing import Any
 import hypothesis.strategies as st
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import ContainerConfigInvalid, VolumeNotReady
@@ -210,7 +210,6 @@ def seen(directory: Path) -> dict[str, bytes]:
     return {str(file.relative_to(directory)): file.read_bytes() for file in files}
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(PAYLOADS.filter(consistent), min_size=1, max_size=4), st.booleans())
 def test_a_volume_shows_the_last_payload_and_nothing_else(payloads: list[Payload], litter: bool) -> None:
     with TemporaryDirectory() as name:

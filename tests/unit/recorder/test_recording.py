@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from protocols.recording import frames
@@ -222,7 +222,6 @@ def test_what_begins_as_no_recording_is_not_read_to_its_end() -> None:
         Recording(Path(f"/proc/self/fd/{reads}"))
 
 
-@settings(max_examples=300)
 @given(st.data())
 def test_damaged_byte_is_rejected_or_read(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     path = tmp_path_factory.getbasetemp() / "damaged"

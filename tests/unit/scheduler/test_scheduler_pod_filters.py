@@ -4,7 +4,7 @@ import copy
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.affinity import filters as filters_module
@@ -334,7 +334,6 @@ def worlds(draw: st.DrawFn) -> tuple[World, views.Pod, set[str]]:
     return world, waiting, gone
 
 
-@settings(max_examples=150, deadline=None)
 @given(worlds())
 def test_filters_equal_the_definitions(drawn: tuple[World, views.Pod, set[str]]) -> None:
     world, waiting, gone = drawn
@@ -360,7 +359,6 @@ def test_filters_equal_the_definitions(drawn: tuple[World, views.Pod, set[str]])
     }, "after they left"
 
 
-@settings(max_examples=50, deadline=None)
 @given(worlds())
 def test_index_is_empty_after_the_last_pod(drawn: tuple[World, views.Pod, set[str]]) -> None:
     world, _, _ = drawn

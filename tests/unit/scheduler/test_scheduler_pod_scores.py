@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any, Final, cast
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.scheduler.affinity.scores import AFFINITY_WEIGHT, HOSTNAME, SPREAD_WEIGHT, ZONE
@@ -215,7 +215,6 @@ def pods(draw: st.DrawFn) -> views.Pod:
     return pod("", draw(st.sampled_from((DB, DB, {"app": "web"}, {}))), **spec)
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     st.lists(st.sampled_from(("x", "y", "z", "")), min_size=2, max_size=5),
     st.lists(st.tuples(st.integers(0, 4), pods()), max_size=8),

@@ -2,7 +2,7 @@
 
 import io
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.store.file.bolt import (
@@ -58,7 +58,6 @@ def write_file(buckets: dict[bytes, list[Pair]]) -> bytes:
     return file.getvalue()
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.dictionaries(st.sampled_from([b"key", b"lease", b"meta"]), KEYS), st.data())
 def test_bolt_file_written_is_read_back(names: dict[bytes, set[bytes]], data: st.DataObject) -> None:
     buckets = {name: [(key, bytes(data.draw(SIZES))) for key in sorted(keys)] for name, keys in names.items()}

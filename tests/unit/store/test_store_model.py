@@ -12,7 +12,7 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.store.file import history
@@ -131,7 +131,6 @@ class World:
         assert state == self.states[newest]
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.lists(st.lists(OPS, max_size=4), max_size=4), max_size=6), RANGES, st.integers(1, 4), st.data())
 def test_store_equals_model(
     batches: list[list[list[Op]]], span: tuple[bytes, bytes], limit: int, data: st.DataObject
