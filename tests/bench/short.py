@@ -1,4 +1,4 @@
-"""Sizes with which a bench takes a few seconds: `make test` runs each once, so that none rots unseen.
+"""Sizes with which a bench takes a few seconds: `make test-all` runs each once, so that none rots unseen.
 
 They stand here by the name of the constant they replace, since a figure measured with them says nothing.
 """

@@ -11,7 +11,7 @@ from tests.support.plane_client import read_object
 from tests.support.shared_fixtures import whole_plane
 
 RUN_S = 60.0
-SMALL = {"nodes": 2, "seconds": "500ms", "lives": "10ms"}
+SMALL = {"nodes": 2, "seconds": "200ms", "lives": "10ms"}
 PER_NODE = 5
 """Enough for a claim of the most pods."""
 LEFT = ("/api/v1/pods", *(f"/apis/resource.k8s.io/v1/{kind}" for kind in ("resourceclaims", "deviceclasses")))

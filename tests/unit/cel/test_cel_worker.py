@@ -70,6 +70,7 @@ from protocols.process.proc import STATE, stat_fields
 from protocols.process.tasks import cancel
 from tests.support.waiting import until
 
+OWNERS = 25
 DEVICE = Device("d", {"a.example.com/n": Attribute("int", 1)}, {})
 TRUE = 'device.driver == "a.example.com"'
 FIRST, SECOND, THIRD = (f"['{word}'].exists(x, x + '.example.com' == device.driver)" for word in "abc")
@@ -262,17 +263,19 @@ async def test_answer_without_end_is_an_error_of_its_work(monkeypatch: pytest.Mo
         assert await answers(evaluators, select(TRUE)) == [Selected((True,))]
 
 
-async def test_a_hundred_owners_that_crash_evaluators_end_no_worker(engine: None) -> None:
+async def test_many_owners_that_crash_evaluators_end_no_worker(engine: None) -> None:
     async with running() as (evaluators, deaths):
-        attacks = [asyncio.create_task(answers(evaluators, select(CRASH), owner=f"o{number}")) for number in range(100)]
+        attacks = [
+            asyncio.create_task(answers(evaluators, select(CRASH), owner=f"o{number}")) for number in range(OWNERS)
+        ]
         served = 0
         while not all(attack.done() for attack in attacks):
             served += await answers(evaluators, select(TRUE), owner="other") == [Selected((True,))]
         ended = [(await attack)[0] for attack in attacks]
         assert {each.kind for each in ended if isinstance(each, WorkerFault)} == {"ended"}
         assert {(death.kind, death.blamed) for death in deaths} == {("crash", CRASH)}
-        assert len(ended) == 100
-        assert len(deaths) >= 100, "one more where the pause of an expression passed before its owner's next try"
+        assert len(ended) == OWNERS
+        assert len(deaths) >= OWNERS, "one more where the pause of an expression passed before its owner's next try"
         assert served > 0
 
 
