@@ -3,8 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -23,16 +21,32 @@ from supervisor.base.errors import SupervisorError
 from supervisor.cli.main import main as nodeplane
 from supervisor.client.connection import Asking, ask
 from tests.support import waiting
+from tests.support.actor_process import ActorProcess
+from tests.support.commands import start_command
 
-HERE = Path(__file__).parent
 WAITS_FOR = ("no kubelet at /nowhere", "kubelet at /nowhere does not answer")
-REPO = HERE.parents[1]
 T = TypeVar("T")
-pytestmark = pytest.mark.usefixtures("terminal_signals")
 
 
 def until(holds: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
     return waiting.until(what, holds, timeout, 0.1)  # each question takes milliseconds of what the plane needs
+
+
+class Started:
+    """The process of a supervisor, with the interface of subprocess.Popen."""
+
+    def __init__(self, process: ActorProcess, out: Path, err: Path) -> None:
+        self.pid, self.poll, self.wait = process.pid, process.poll, process.wait
+        self.kill, self.send_signal = process.kill, process.send_signal
+        self._out, self._err = out, err
+
+    def communicate(self, timeout: float) -> tuple[str, str]:
+        self.wait(timeout)
+        return self._out.read_text(), self._err.read_text()
+
+    @property
+    def returncode(self) -> int | None:
+        return self.poll()
 
 
 class FakePlane:
@@ -40,22 +54,16 @@ class FakePlane:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.started: list[subprocess.Popen[str]] = []
+        self.started: list[Started] = []
 
-    def up(self, *words: str, **environment: str) -> "subprocess.Popen[str]":
-        path = os.pathsep.join((str(HERE), str(REPO)))
-        process = subprocess.Popen(
-            [sys.executable, "-m", "fake_actors.plane", str(self.root), *words],
-            env={**os.environ, "NODEPLANE_NODE_NAME": "n1", "PYTHONPATH": path, **environment},
-            cwd="/tmp",
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.started.append(process)
-        return process
+    def up(self, *words: str, **environment: str) -> Started:
+        out, err = (self.root / f"{name}-{len(self.started)}" for name in ("out", "err"))
+        around = {**os.environ, "NODEPLANE_NODE_NAME": "n1", **environment}
+        process = start_command((str(self.root), *words), around, out, err, "tests.integration.fake_actors.plane")
+        self.started.append(Started(process, out, err))
+        return self.started[-1]
 
-    def start(self, *words: str) -> "subprocess.Popen[str]":
+    def start(self, *words: str) -> Started:
         process = self.up(*words)
         until(lambda: self.all_in("ready", "live"), "every actor ready")
         return process
@@ -116,10 +124,10 @@ def plane() -> Iterator[FakePlane]:
         shutil.rmtree(root)
 
 
-def end(process: "subprocess.Popen[str]", number: int = signal.SIGTERM) -> tuple[int, str, str]:
+def end(process: Started, number: int = signal.SIGTERM) -> tuple[int, str, str]:
     process.send_signal(number)
     out, err = process.communicate(timeout=60)
-    return process.returncode, out, err
+    return process.wait(), out, err
 
 
 def parent(pid: int) -> int:
@@ -343,11 +351,7 @@ def test_signals_interrupt_and_hangup_stop_containers(plane: FakePlane, number: 
 
 
 def test_hangup_under_nohup_is_ignored(plane: FakePlane) -> None:
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # which a child inherits
-    try:
-        process = plane.start("a")
-    finally:
-        signal.signal(signal.SIGHUP, before)
+    process = plane.start("--nohup", "a")
     process.send_signal(signal.SIGHUP)
     os.kill(plane.actor("a").pid, signal.SIGKILL)  # a supervisor that ends would not start it again
     until(lambda: plane.all_in("ready", "live"), "the actor in a new process")

@@ -4,6 +4,7 @@ It is what an interpreter of its own would run, but for `up --detach`: the plane
 an additional node does, instead of starting one that imports all actors again.
 """
 
+import importlib
 import os
 import sys
 import time
@@ -47,6 +48,8 @@ class Command(msgspec.Struct, frozen=True):
     umask: int
     modules: tuple[str, ...]
     """Modules of a plane's forkserver."""
+    program: str
+    """Module whose `main` gets the words and returns the exit code, in place of `nodeplane`."""
 
 
 def main(argv: list[str]) -> NoReturn:
@@ -59,6 +62,8 @@ def main(argv: list[str]) -> NoReturn:
         if value is not None:
             os.environ[name] = value
     words = list(command.words)
+    if command.program:
+        sys.exit(importlib.import_module(command.program).main(words))
     sys.exit(guard(lambda: _up(command)) if words[:2] == ["up", "--detach"] else nodeplane(words))
 
 

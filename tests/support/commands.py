@@ -18,16 +18,16 @@ INHERITED = dict(os.environ)
 
 
 def start_command(
-    words: Sequence[str], environment: Mapping[str, str], out: Path, err: Path | None = None
+    words: Sequence[str], environment: Mapping[str, str], out: Path, err: Path | None = None, program: str = ""
 ) -> ActorProcess:
-    """Start `nodeplane WORDS`; it writes to the ends of these files, or of the first."""
+    """Start `nodeplane WORDS`, or another program; it writes to the ends of these files, or of the first."""
     err = err or out
     now = os.umask(0)
     os.umask(now)
     names = {*environment, *INHERITED}
     changed = {name: environment.get(name) for name in names if environment.get(name) != INHERITED.get(name)}
     modules = tuple(module for module in MODULES if module != COMMANDS)
-    command = Command(tuple(words), changed, str(out), str(err), now, modules)
+    command = Command(tuple(words), changed, str(out), str(err), now, modules, program)
     return forkserver().start("command", COMMANDS, (msgspec.json.encode(command).decode(),), err)
 
 

@@ -1,6 +1,7 @@
-"""`python -m fake_actors.plane ROOT [--detach] [--ready=S] [--group=G] NAME[:MODULE][!]...`: fakes; `!` = critical."""
+"""Start a plane of fakes: `ROOT [--detach] [--nohup] [--ready=S] [--group=G] NAME[:MODULE][!]...`; `!` = critical."""
 
 import argparse
+import signal
 import sys
 
 import msgspec
@@ -18,14 +19,15 @@ def spec(word: str) -> ChildSpec:
     name, _, module = word.rstrip("!").partition(":")
     critical = word.endswith("!")
     actor = name.split("-")[0]
-    return ChildSpec(
-        instance=name, actor=actor, group="node", module=f"fake_actors.{module or 'good'}", critical=critical
-    )
+    code = f"{__package__}.{module or 'good'}"
+    return ChildSpec(instance=name, actor=actor, group="node", module=code, critical=critical)
 
 
-def main() -> int:
-    root, *words = sys.argv[1:]
+def main(argv: list[str]) -> int:
+    root, *words = argv
     detach = "--detach" in words
+    if "--nohup" in words:
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     group = next((word.removeprefix("--group=") for word in words if word.startswith("--group=")), "")
     ready_s = next((float(word.removeprefix("--ready=")) for word in words if word.startswith("--ready=")), 0.0)
     specs = tuple(spec(word) for word in words if not word.startswith("--"))
@@ -40,7 +42,3 @@ def main() -> int:
     except NodeplaneError as error:
         print(f"nodeplane: {error}", file=sys.stderr)
         return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
