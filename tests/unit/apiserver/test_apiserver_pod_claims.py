@@ -28,6 +28,7 @@ def told(claims: list[Any], uses: list[Any] = [], **metadata: Any) -> list[str]:
         ([{"name": "A", **TEMPLATE}], [], 'resourceClaims[0].name: Invalid value: "A": a lowercase RFC 1123 label'),
         ([{"name": "a", **TEMPLATE}, {"name": "a", **TEMPLATE}], [], 'resourceClaims[1].name: Duplicate value: "a"'),
         ([{"name": "a", "resourceClaimName": "B_"}], [], 'resourceClaims[0].resourceClaimName: Invalid value: "B_"'),
+        ([{"name": "a", "resourceClaimName": ""}], [], 'resourceClaims[0].resourceClaimName: Invalid value: ""'),
         ([], [{"name": "a"}], 'containers[0].resources.claims[0]: Not found: "a": must be one of'),
         ([{"name": "a", **TEMPLATE}], [{}], "containers[0].resources.claims[0]: Required value"),
         ([{"name": "a", **TEMPLATE}], [{"name": "a"}, {"name": "a"}], 'resources.claims[1]: Duplicate value: "a"'),

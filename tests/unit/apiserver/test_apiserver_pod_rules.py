@@ -175,6 +175,11 @@ def test_restart_rule_may_name_no_exit_code() -> None:
     assert found == ["TooMany restartPolicyRules[0].exitCodes.values"]
 
 
+def test_second_source_of_a_volume_is_named_as_upstream_names_it() -> None:
+    volume = {"name": "v", "emptyDir": {}, "cephfs": {}, "downwardAPI": {}}
+    assert faults({}, volumes=[volume]) == ["Forbidden volumes[0].cephFS", "Forbidden volumes[0].downwarAPI"]
+
+
 def test_block_device_of_a_directory_is_rejected() -> None:
     devices = {"volumeDevices": [{"name": "v", "devicePath": "/dev/v"}]}
     assert faults(devices, volumes=[VOLUME]) == ["Invalid containers[0].volumeDevices[0].name"]

@@ -1,10 +1,11 @@
 """Claims of devices in pods. Messages equal upstream's."""
 
 from protocols.kinds.check.causes import Cause, duplicate, forbidden, invalid
-from protocols.kinds.check.table import Causes, needed
-from protocols.kinds.dra.names import class_name, label_name
+from protocols.kinds.check.table import Causes, needed, texts
+from protocols.kinds.dra.names import label_name
 from protocols.kinds.pods.spec.resources import ClaimNames
 from protocols.kube.meta import Object
+from protocols.kube.names import subdomain_faults
 from protocols.kube.objects import is_mirror, items
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
@@ -31,14 +32,14 @@ def claim_causes(pod: Object) -> list[Cause]:
     return causes
 
 
-_name = needed(label_name)
+_name, _source_name = needed(label_name), texts(subdomain_faults, empty=True)
 
 
 def _claim(path: str, claim: Object, causes: Causes) -> None:
     _name(f"{path}.name", claim.get("name"), causes)
     given = [source for source in SOURCES if claim.get(source) is not None]
     if len(given) == 1:
-        class_name(f"{path}.{given[0]}", claim[given[0]], causes)
+        _source_name(f"{path}.{given[0]}", claim[given[0]], causes)
         return
     text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
     if given:
