@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from protocols.kube.taints import HARD
 from protocols.process.texts import listed
 from supervisor.calls.text import record_lines
 from supervisor.client.devices import DeviceRow
@@ -54,7 +55,7 @@ def _of_driver(found: DeviceEvidence) -> Finding:
         evidence.insert(0, f"published in ResourceSlice {found.explanation.slice} for node {found.explanation.node}")
     if found.explanation is None:
         state = "not published"
-    elif taints and state in ("free", "held"):
+    elif state in ("free", "held") and any(taint.partition(" ")[0].endswith(HARD) for taint in taints):
         state = "tainted"
     return Finding(state, "; ".join(parts), tuple(evidence), (f"see `nodeplane devices --explain {found.name}`",))
 

@@ -122,6 +122,12 @@ def test_driver_states() -> None:
     check(diagnose_driver(busy), "busy", ["NodePrepareResources for default/a has not been answered for 4.0 s"])
 
 
+def test_device_with_a_taint_that_keeps_nobody_away_is_free() -> None:
+    found = recorded("device-tainted", DeviceEvidence)
+    informed = tuple(taint.replace(":NoExecute", ":None") for taint in found.taints)
+    check(diagnose_device(msgspec.structs.replace(found, taints=informed)), "free", ["example.com/maintenance:None"])
+
+
 @pytest.mark.parametrize(
     ("name", "state", "words"),
     [
