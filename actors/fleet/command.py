@@ -159,7 +159,10 @@ async def _delete(client: ApiClient, name: str, kept: Collection[str] = ()) -> i
     """
     nodes = [obj for obj in await _listed(client, NODES, name) if name_of(obj) not in kept]
     slices = await _listed(client, RESOURCESLICES, name) if nodes or not kept else []
-    others = [(resource, await _listed(client, resource, name)) for resource in OF_SCENARIOS]
+    others: list[tuple[Resource, list[Object]]] = []
+    for resource in OF_SCENARIOS:
+        with suppress_status(403, 404):  # this API, or its user, does not have them
+            others.append((resource, await _listed(client, resource, name)))
     targets = [(resource, name_of(obj), "") for resource, objects in others for obj in objects]
     targets += [(RESOURCESLICES, name_of(obj), "") for obj in slices if not kept or _node_of(obj) not in {"", *kept}]
     targets += [(NODES, name_of(obj), "") for obj in nodes]
@@ -176,11 +179,8 @@ async def _delete(client: ApiClient, name: str, kept: Collection[str] = ()) -> i
 
 
 async def _listed(client: ApiClient, resource: Resource, name: str) -> list[Object]:
-    """Return the objects of a fleet; none of a kind that the API or its user does not have."""
-    items: list[Object] = []
-    with suppress_status(403, 404):
-        items += (await client.list(resource, label_selector=f"{FLEET}={name}", timeout=LIST_S)).get("items") or ()
-    return [obj for obj in items if labels_of(obj).get(FLEET) == name]
+    found = await client.list(resource, label_selector=f"{FLEET}={name}", timeout=LIST_S)
+    return [obj for obj in found.get("items") or () if labels_of(obj).get(FLEET) == name]
 
 
 def _node_of(obj: Object) -> str:

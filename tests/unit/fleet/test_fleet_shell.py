@@ -542,7 +542,7 @@ class Counting(MemoryApi):
             self.now -= 1
 
 
-async def test_what_a_killed_scenario_left_is_deleted_but_nodes_that_run() -> None:
+async def test_what_a_killed_scenario_left_is_deleted_but_nodes_that_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its taint rule held for later runs as well, and pods went to its nodes, which nobody played."""
     api, labels = MemoryApi(), {"nodeplane.dev/fleet": "f"}
     objects = ScenarioObjects(Scenario(profile="x", nodes=1, driver=DRIVER, taint={"key": "a"}), "f", "fleet-f-1")
@@ -559,7 +559,19 @@ async def test_what_a_killed_scenario_left_is_deleted_but_nodes_that_run() -> No
     assert await command._delete(cast("ApiClient", api), "f", {"runs"}) == 1
     assert [list(api.objects[resource.plural]) for resource in left] == [["of-others"]] * 3
     assert (list(api.objects["nodes"]), list(api.objects["resourceslices"])) == (["runs"], ["runs", "pool"])
+    forbid = {DEVICETAINTRULES}
+    listed = api.list
+
+    async def some(resource: Any, *words: Any, **query: Any) -> Object:
+        if resource in forbid:
+            raise ApiError(403, {"message": "forbidden"})
+        return await listed(resource, *words, **query)
+
+    monkeypatch.setattr(api, "list", some)
     assert await command._delete(cast("ApiClient", api), "f") == 1
+    forbid.add(NODES)
+    with pytest.raises(ApiError, match="forbidden"):
+        await command._delete(cast("ApiClient", api), "f")
     assert (api.objects["nodes"], api.objects["resourceslices"]) == ({}, {})
 
 
