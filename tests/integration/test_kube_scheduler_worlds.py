@@ -117,6 +117,7 @@ def oracle(worlds: list[World]) -> dict[str, bool]:
     return {each.name: feasible(each) for each in worlds}
 
 
+@pytest.mark.heavy
 def test_ours_agrees_with_the_oracle_over_the_api() -> None:
     worlds = [world(number) for number in range(30)]
     with running_plane() as plane:
