@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support.plane import REPO
 from tests.support.pytest_plugin import PROJECT, environment
 
@@ -64,27 +62,29 @@ def test_each_behaviour_is_an_item_that_says_what_conform_says(tmp_path: Path) -
     assert "not applicable: it needs 1 healthy devices, the plugin lists 0" in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("mark", "text"),
-    [
-        ('("car")', "kind is 'car'; use one of plugin, dra, agent"),
-        ('(only=["nope"])', "no behaviour is called 'nope'"),
-        ('(behaviours=["nowhere"])', "nowhere is not a directory of behaviours"),
-        ("(devices=3)", "unexpected keyword argument 'devices'"),
-    ],
-)
-def test_wrong_mark_is_an_error_of_the_collection(mark: str, text: str, tmp_path: Path) -> None:
-    code = f"import pytest\n@pytest.mark.conform{mark}\ndef test_it(conform):\n    conform('true')\n"
-    (tmp_path / "test_wrong.py").write_text(code)
+WRONG = {
+    '("car")': "kind is 'car'; use one of plugin, dra, agent",
+    '(only=["nope"])': "no behaviour is called 'nope'",
+    '(behaviours=["nowhere"])': "nowhere is not a directory of behaviours",
+    "(devices=3)": "unexpected keyword argument 'devices'",
+}
+
+
+def test_wrong_marks_are_errors_of_the_collection(tmp_path: Path) -> None:
+    for number, mark in enumerate(WRONG):
+        code = f"import pytest\n@pytest.mark.conform{mark}\ndef test_it(conform):\n    conform('true')\n"
+        (tmp_path / f"test_wrong_{number}.py").write_text(code)
     done = run(tmp_path, "--collect-only")
-    assert text in done.stdout + done.stderr
+    assert [text for text in WRONG.values() if text not in done.stdout + done.stderr] == []
+    assert done.stdout.count("ERROR collecting") == len(WRONG)
     assert "conforming.py" not in done.stdout, "one line, and no traceback"
     assert done.returncode != 0
 
 
 def test_mark_and_fixture_belong_together(tmp_path: Path) -> None:
     code = "import pytest\n@pytest.mark.conform\ndef test_without_fixture():\n    pass\n"
-    (tmp_path / "test_wrong.py").write_text(code)
-    assert "call its fixture, conform" in run(tmp_path).stdout
-    (tmp_path / "test_wrong.py").write_text("def test_without_mark(conform):\n    conform('true')\n")
-    assert "it needs the mark conform" in run(tmp_path).stdout
+    (tmp_path / "test_mark.py").write_text(code)
+    (tmp_path / "test_fixture.py").write_text("def test_without_mark(conform):\n    conform('true')\n")
+    done = run(tmp_path, "--continue-on-collection-errors")
+    assert "call its fixture, conform" in done.stdout
+    assert "it needs the mark conform" in done.stdout
