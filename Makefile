@@ -13,6 +13,7 @@ RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 REWRITTEN := $(VENV)/.rewritten
 # Many tests wait: five share two processors well. Long files go first (tests/durations.txt), so that no worker ends alone.
+WORKERS := 5
 LONG_FIRST := --dist loadfile --no-loadscope-reorder
 SEED := 0
 # Where the environment forbids Python to keep bytecode, every process would compile every module it imports.
@@ -41,7 +42,7 @@ demo: compiled-run
 test-all: export NODEPLANE_ALL := 1
 test test-all: compiled $(REWRITTEN)
 	@sh tests/setup.sh $(if $(filter test-all,$@),all)
-	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n 5 $(LONG_FIRST) $(ALL_TESTS)
+	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n $(WORKERS) $(LONG_FIRST) $(ALL_TESTS)
 
 durations:
 	@NODEPLANE_DURATIONS=1 $(MAKE) test
