@@ -42,7 +42,8 @@ class ConsistencyCheck:
             await asyncio.sleep(self._every)
             for cache in tuple(self._state.caches):
                 filled = self._state.complete and self._state.position >= self._state.listed_revision
-                if filled and await self.check(cache) == FAILURE:
+                # The definition of a custom resource may have gone while others were compared.
+                if filled and cache in self._state.caches and await self.check(cache) == FAILURE:
                     raise HistoryLost(f"{cache.resource.full_name} is not what the store holds; starting anew")
 
     async def check(self, cache: ResourceCache) -> str:

@@ -1,14 +1,19 @@
 """Custom resources in the watch cache: their definitions, as they come and go, decide which streams there are."""
 
+import asyncio
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.watchcache.cache.resource_cache import ResourceCache
 from actors.watchcache.cache.store_state import StoreState
+from actors.watchcache.shell.consistency_check import ConsistencyCheck
+from protocols.etcd.types import Ranged
 from protocols.kinds.table import DEFINITIONS
 from protocols.kube.custom import declared, served
+from protocols.wire import etcd_pb2 as pb
 from tests.unit.watchcache.test_watchcache_state import Etcd, started
 
 NAMES = ("as", "bs")
@@ -137,3 +142,30 @@ def test_definition_declares_served_versions() -> None:
     assert served(definition("as", established=False)) is None
     assert declared({"spec": {"group": "nodots", "names": {"plural": "x", "kind": "X"}}}) is None
     assert declared({}) is None
+
+
+class Redefining:
+    """A store in which a definition goes and comes back while the first resource is compared."""
+
+    def __init__(self, etcd: Etcd, state: StoreState) -> None:
+        self.etcd, self.state, self.done = etcd, state, False
+
+    async def ranged(self, request: pb.RangeRequest, timeout: float | None = None) -> Ranged:
+        if not self.done:
+            self.done = True
+            play(self.etcd, [("as", "undefine"), ("as", "define"), ("as", "put")])
+            self.state.take(self.etcd.since(self.state.position), 0.0)
+        kvs = [kv for key, kv in sorted(self.etcd.now.items()) if request.key <= key < request.range_end]
+        return Ranged(kvs, False, len(kvs), self.etcd.revision)
+
+
+async def test_definition_that_went_meanwhile_is_not_compared() -> None:
+    """Its former cache is not what the store holds: the watch cache restarted."""
+    etcd = Etcd()
+    define(etcd, "as")
+    state = started(etcd)
+    state.take(etcd.since(0), 0.0)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.05):
+            await ConsistencyCheck(Redefining(etcd, state), state, 0.0).run()
+    assert custom(state)["as"].checks["success"]
