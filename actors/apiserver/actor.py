@@ -319,7 +319,8 @@ class ApiServer:
 
     def _authority(self) -> TokenAuthority:
         pki, look = self._context.layout.pki, self._lookups
-        options = AuthorityOptions(pki / "sa.key", pki / "tokens.csv", shown=look.shown, stored=look.stored)
+        files, known = (pki / "sa.key", pki / "tokens.csv"), look.known(("secrets",))
+        options = AuthorityOptions(*files, shown=look.shown, stored=look.stored, secrets_known=known)
         return TokenAuthority(options)
 
     def _checks(self) -> dict[str, Check]:

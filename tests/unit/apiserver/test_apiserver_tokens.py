@@ -6,6 +6,7 @@ import hmac
 import json
 import os
 import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.errors import Invalid, Unauthorized
+from actors.apiserver.api.errors import Invalid, TooManyRequests, Unauthorized
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.authentication import token_authority
 from actors.apiserver.http.authentication.authenticator import bearer, user_of
@@ -42,6 +43,7 @@ from actors.apiserver.http.authentication.token_claims import (
 from actors.apiserver.http.endpoints.token_requests import read_request
 from protocols.kube.meta import Object
 from protocols.kube.times import format_time
+from tests.unit.apiserver.test_apiserver_bootstrap_tokens import secret
 
 ACCOUNT: Object = {"metadata": {"name": "bot", "namespace": "ns", "uid": "u-bot"}}
 POD: Object = {"metadata": {"name": "p", "namespace": "ns", "uid": "u-p"}, "spec": {"nodeName": "n1"}}
@@ -148,7 +150,16 @@ def test_times_and_issuer(changes: dict[str, Any]) -> None:
         check_times(claims(**changes), time.time())
 
 
-def authority(tmp_path: Path, shown: dict[str, Object], stored: dict[str, Object] | None = None) -> TokenAuthority:
+async def _known() -> None:
+    """The replica of secrets is filled."""
+
+
+def authority(
+    tmp_path: Path,
+    shown: dict[str, Object],
+    stored: dict[str, Object] | None = None,
+    known: Callable[[], Awaitable[None]] = _known,
+) -> TokenAuthority:
     if not (tmp_path / "sa.key").exists():
         (tmp_path / "sa.key").write_bytes(pem("ES256"))
 
@@ -157,7 +168,11 @@ def authority(tmp_path: Path, shown: dict[str, Object], stored: dict[str, Object
 
     return TokenAuthority(
         AuthorityOptions(
-            tmp_path / "sa.key", tmp_path / "tokens.csv", lambda kind, _space, name: shown.get(f"{kind}/{name}"), fresh
+            tmp_path / "sa.key",
+            tmp_path / "tokens.csv",
+            lambda kind, _space, name: shown.get(f"{kind}/{name}"),
+            fresh,
+            known,
         )
     )
 
@@ -171,6 +186,20 @@ async def test_static_tokens_are_for_the_api_server_only(tmp_path: Path) -> None
     for token in ("secret", "abcdef.0123456789abcdef"):
         with pytest.raises(BadToken, match="for the API server only"):
             await made.prove(token, ("vault",))
+
+
+async def test_bootstrap_token_before_its_secret_is_known_gets_429_and_not_401(tmp_path: Path) -> None:
+    shown: dict[str, Object] = {}
+
+    async def known() -> None:
+        if not shown:
+            raise TooManyRequests("storage is (re)initializing")
+
+    made, header = authority(tmp_path, shown, known=known), "Bearer abcdef.0123456789abcdef"
+    with pytest.raises(TooManyRequests):
+        await bearer(header, made.prove)
+    shown["secrets/bootstrap-token-abcdef"] = secret()
+    assert (await bearer(header, made.prove)).user.name == "system:bootstrap:abcdef"
 
 
 async def test_tokens_end_with_what_they_are_bound_to(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from actors.apiserver.api.errors import Unauthorized
+from actors.apiserver.api.errors import TooManyRequests, Unauthorized
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import (
     ANONYMOUS,
@@ -42,13 +42,19 @@ Prove = Callable[[str], Awaitable[Proof]]
 
 
 async def bearer(authorization: str, prove: Prove[Proof]) -> Proof:
-    """Return the proof of an Authorization header. Raises Unauthorized for other schemes: no credential is ignored."""
+    """Return the proof of an Authorization header.
+
+    Raises Unauthorized, also for other schemes: no credential is ignored. Raises TooManyRequests if `prove` does:
+    machines that join a cluster give up after 401.
+    """
     scheme, _, token = authorization.strip().partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise Unauthorized
     try:
         return await prove(token.strip())
     except NodeplaneError as error:
+        if isinstance(error, TooManyRequests):
+            raise
         if error.http != Unauthorized.http:
             logging.getLogger(__name__).warning("a bearer token cannot be checked: %s", error)
         raise Unauthorized from None

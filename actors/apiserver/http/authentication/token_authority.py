@@ -124,6 +124,8 @@ class AuthorityOptions(msgspec.Struct, frozen=True):
     """Returns the object of (resource, namespace, name) from the replica."""
     stored: Callable[[str, str, str], Awaitable[Object | None]]
     """The same from the store, for objects that the replica does not have (yet)."""
+    secrets_known: Callable[[], Awaitable[None]]
+    """Waits a moment for the first snapshot of secrets. Raises TooManyRequests without it."""
 
 
 class Proven(msgspec.Struct, frozen=True):
@@ -166,7 +168,7 @@ class TokenAuthority:
         return encode_token((await self.keys()).signing, make_claims(grant, now)), int(now) + grant.seconds
 
     async def prove(self, token: str, audiences: tuple[str, ...] = (ISSUER,)) -> Proven:
-        """Raises BadToken, NoSigningKey."""
+        """Raises BadToken, NoSigningKey, and TooManyRequests while bootstrap tokens are not known."""
         if len(token) > LONGEST_TOKEN:
             raise BadToken("the token is too long")
         user, bootstrap = self._file.find(token), parse_token(token)
@@ -175,7 +177,7 @@ class TokenAuthority:
         if user is not None:
             return Proven(user, (ISSUER,))
         if bootstrap is not None:
-            return self._bootstrap(bootstrap)
+            return await self._bootstrap(bootstrap)
         if not looks_signed(token):
             raise BadToken("the token is unknown")
         claims = await self._claims(token)
@@ -186,8 +188,9 @@ class TokenAuthority:
         await self._check_objects(claims)
         return Proven(user_of_claims(claims), meant, float(claims["exp"]))
 
-    def _bootstrap(self, token: BootstrapToken) -> Proven:
+    async def _bootstrap(self, token: BootstrapToken) -> Proven:
         """Raises BadToken. Only the replica is asked: unknown tokens must not cost a read of the store."""
+        await self._options.secrets_known()
         proof = bootstrap_user(token, self._options.shown("secrets", NAMESPACE, token.name), time.time())
         if proof is None:
             raise BadToken("the bootstrap token is unknown or has expired")
