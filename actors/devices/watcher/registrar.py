@@ -62,12 +62,14 @@ class Registrar:
 
     async def register(self, socket: Path, retried: bool = False) -> PluginInfo:
         """Raises RegistrationFailed; the plugin is not registered then. `retried`: the last try failed."""
-        peer = CallPeer(socket.name, str(socket), known=False)
+        peer, seconds = CallPeer(socket.name, str(socket), known=False), DIAL_S if retried else FIRST_DIAL_S
         async with AsyncExitStack() as stack:
             with self._calls.call(peer, GET_INFO, deadline=INFO_S, purpose=Purpose(if_failed=NOT_REGISTERED)) as call:
                 await wait_listening(socket)
-                channel = await stack.enter_async_context(plugin_channel(socket))
-                await dial(socket, channel, DIAL_S if retried else FIRST_DIAL_S)
+                # A closed channel keeps its socket until an attempt to connect is over, 20 s by default.
+                attempt = ("grpc.min_reconnect_backoff_ms", int(1000 * seconds))
+                channel = await stack.enter_async_context(plugin_channel(socket, attempt))
+                await dial(socket, channel, seconds)
                 info = await get_info(call, channel, socket)
                 error = await self._pass_to_handler(info)
                 call.peer = msgspec.structs.replace(peer, name=info.name, known=not error)
