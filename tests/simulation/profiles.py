@@ -21,6 +21,7 @@ PLACES = {
     "lost": "tests.simulation.plane.lost:LostProfile",
     "resized": "tests.simulation.plane.resized:ResizedProfile",
     "workloads": "tests.simulation.workloads.profile:WorkloadsProfile",
+    "custom": "tests.simulation.workloads.profile:CustomProfile",
     "devices": "tests.simulation.devices.profile:DevicesProfile",
     "claims": "tests.simulation.devices.profile:ClaimsProfile",
     "scripts": "tests.simulation.scripts.profile:ScriptsProfile",

@@ -24,6 +24,7 @@ SECONDS = {
     "lost": 10.0,
     "resized": 20.0,
     "workloads": 15.0,
+    "custom": 15.0,
     "devices": 30.0,
     "claims": 20.0,
 }

@@ -1,7 +1,8 @@
 """What all flows share: the main of a user, and the commits of a run in order, against which promises are checked."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -26,7 +27,7 @@ class Written(NamedTuple):
     at: float
     """Elapsed seconds."""
     resource: str
-    """The first part of the key below the registry."""
+    """The first part of the key below the registry, with a group the first two."""
     namespace: str
     name: str
     obj: Object | None
@@ -64,6 +65,9 @@ def in_order(history: History) -> Iterator[Written]:
     for (revision, raw), value in sorted(history.committed.items()):
         key = raw.decode()
         resource, _, rest = key.removeprefix(REGISTRY).partition("/")
+        if "." in resource:  # a group, and its resources below it
+            plural, _, rest = rest.partition("/")
+            resource = f"{resource}/{plural}"
         namespace, _, name = rest.rpartition("/")
         if not key.startswith(REGISTRY) or (value is None and key not in held):
             continue
@@ -86,6 +90,22 @@ def latest(commits: Sequence[Written], resource: str) -> dict[str, Object]:
     """Return the objects of a resource that are there at the end, by name."""
     last = {each.name: each.obj for each in commits if each.resource == resource}
     return {name: obj for name, obj in last.items() if obj is not None}
+
+
+def left_behind(commits: Sequence[Written], parents: str, parent_of: Callable[[Written], str]) -> Iterator[str]:
+    """Yield objects whose parent is not there, and those that a parent leaves when it goes."""
+    there: set[str] = set()
+    content: dict[str, set[str]] = defaultdict(set)
+    for each in commits:
+        if each.resource == parents:
+            (there.add if each.obj else there.discard)(each.name)
+            if not each.obj and (left := content[each.name]):
+                yield f"{each.name} at {each.revision} leaves {sorted(left)[:3]}"
+            continue
+        parent, key = parent_of(each), f"{each.resource}/{each.name}"
+        (content[parent].add if each.obj else content[parent].discard)(key)
+        if each.obj and parent not in there:
+            yield f"{key} at {each.revision} in {parent}, which is not there"
 
 
 def owner_uid(obj: Object) -> str:

@@ -8,6 +8,7 @@ from tests.simulation.control.plane import ControlPlane, ControlShape
 from tests.simulation.control.servers import client_options
 from tests.simulation.control.workloads import nodes
 from tests.simulation.model import Broken, Main
+from tests.simulation.workloads.definitions import Definitions
 from tests.simulation.workloads.evictions import Evictions
 from tests.simulation.workloads.flow import Flow, in_order
 from tests.simulation.workloads.jobs import Jobs
@@ -97,3 +98,13 @@ class WorkloadsProfile:
     def counts(self) -> dict[str, int]:
         commits = [each.resource for each in in_order(self._plane.history)]
         return {resource: commits.count(resource) for resource in sorted(set(commits))}
+
+
+class CustomProfile(WorkloadsProfile):
+    """A custom resource, beside namespaces that end."""
+
+    flows: Makers = (Definitions, Spaces)
+
+    def stand_ins(self, options: ClientOptions) -> dict[str, Main]:
+        viewers = (flow.viewers(options) for flow in self._flows if isinstance(flow, Definitions))
+        return super().stand_ins(options) | next(viewers)

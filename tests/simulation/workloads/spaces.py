@@ -1,14 +1,13 @@
 """Namespaces that end while others create objects in them: nothing is left in one that is gone, nor created after."""
 
 import random
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from protocols.kinds.table import CONFIGMAPS, NAMESPACES, SECRETS
 from protocols.kube.meta import terminating
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.model import Broken, Main
-from tests.simulation.workloads.flow import Written, created, latest, together, user
+from tests.simulation.workloads.flow import Written, created, latest, left_behind, together, user
 
 PAUSE_S, OWNER_PAUSE_S = 0.1, 1.0
 SPACES, KEYS = 2, 60
@@ -34,20 +33,8 @@ class Spaces:
         await together(created(client, resource, {}, name, space) for name in names)
 
     def check(self, commits: Sequence[Written]) -> Iterator[Broken]:
-        there: set[str] = set()
-        content: dict[str, set[str]] = defaultdict(set)
-        for each in commits:
-            if each.resource == "namespaces":
-                (there.add if each.obj else there.discard)(each.name)
-                if not each.obj and (left := content[each.name]):
-                    text = f"{each.name} at {each.revision} leaves {sorted(left)[:3]}"
-                    yield Broken("a namespace that is gone is empty", text)
-                continue
-            inside, key = content[each.namespace], f"{each.resource}/{each.name}"
-            (inside.add if each.obj else inside.discard)(key)
-            if each.obj and each.namespace not in there:
-                text = f"{key} at {each.revision} in {each.namespace}, which is not there"
-                yield Broken("a namespace that is gone is empty", text)
+        for text in left_behind(commits, "namespaces", lambda each: each.namespace):
+            yield Broken("a namespace that is gone is empty", text)
         for name, namespace in latest(commits, "namespaces").items():
             if terminating(namespace):
                 yield Broken("converged", f"{name} is still to end: {namespace.get('status')}")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from protocols.kube.meta import Object
+from tests.simulation.workloads.definitions import DEFINITION, OBJECTS, STORED, Definitions
 from tests.simulation.workloads.evictions import Evictions
 from tests.simulation.workloads.flow import Flow, Written
 from tests.simulation.workloads.jobs import Jobs
@@ -91,6 +92,9 @@ ORPHANING, WAITING = {"labels": {"policy": "Orphan"}}, {"labels": {"policy": "Fo
         ]),
         (Spaces(), "space-0", "a namespace that is gone is empty", [
             ("namespaces", "space-0", meta("n")), ("namespaces", "space-0", None), ("secrets", "o1", meta("s")),
+        ]),
+        (Definitions(), "things", "nothing is left of a custom resource", [
+            (STORED, DEFINITION, meta("d")), (OBJECTS, "o1", meta("o")), (STORED, DEFINITION, None),
         ]),
         (Owners(), "owners", "an owner that lives keeps its dependents", [
             ("configmaps", "o", meta("o")), ("secrets", "d", owned("o")), ("secrets", "d", None),
