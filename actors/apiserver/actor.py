@@ -70,6 +70,7 @@ from protocols.actor import Context, run_actor
 from protocols.actor.metrics_text import page
 from protocols.cel.worker.process import with_worker
 from protocols.errors import NodeplaneError
+from protocols.kinds.rbac.policy_rule import GROUP as RBAC_GROUP
 from protocols.kinds.served.row import Table
 from protocols.kinds.services import network
 from protocols.kinds.services.services import ServiceStrategy, service_networks
@@ -123,7 +124,7 @@ class ApiServer:
         self._watching = Watching(reader, self._catalog.hubs, self._metrics.watches, self._long_running)
         self._nodes = NodeClient(self._node_client_options())
         self._policies = self._policy_admission()
-        self._admission = self._made_admission()
+        self._admission = self._made_admission(reader)
         slices = self._lookups.all_of("endpointslices")
         backends = Backends(self._lookups.stored, slices, context.settings.advertise_address)
         self._connecting = Connecting(reader, self._nodes, self._lookups.stored, self._admission, backends)
@@ -274,7 +275,7 @@ class ApiServer:
             address=address,
         )
 
-    def _made_admission(self) -> Admission:
+    def _made_admission(self, reader: Reader) -> Admission:
         settings, lookups = self._context.settings, self._lookups
         account = partial(lookups.newest, "serviceaccounts")
         given = Dependencies(
@@ -289,9 +290,15 @@ class ApiServer:
             quotas=QuotaAdmission(self._storage, self.replicas["resourcequotas"]),
             policies=self._policies,
             claim_rights=settings.gate(CLAIM_RIGHTS),
+            newest_roles=partial(self._newest_roles, reader),
             known=lookups.known(NEEDS),
         )
         return Admission(given)
+
+    async def _newest_roles(self, reader: Reader) -> None:
+        if self._efficient:
+            rows = [replica.resource for replica in self.replicas.values() if replica.resource.group == RBAC_GROUP]
+            await asyncio.gather(*map(reader.fresh, rows))
 
     def _policy_admission(self) -> PolicyAdmission:
         table, replicas = self._catalog.table, self.replicas

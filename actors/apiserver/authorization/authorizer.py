@@ -87,7 +87,7 @@ USERS: dict[str, tuple[PlaneRule, ...]] = {
 
 OPEN = Decision(True, "open to everybody")
 FRESH_SECONDS = 1.0
-"""Longest wait for the newest pods before a node's request is denied."""
+"""Longest wait for the newest pods before a node's request is denied, and for the newest roles before one is bound."""
 
 
 class Authorizer:

@@ -17,7 +17,7 @@ from actors.apiserver.authorization.rbac.policy import Policy
 from actors.apiserver.authorization.rbac.rules import rule_allows
 from actors.apiserver.table import TABLE
 from actors.apiserver.writes.admission.admission import Admission
-from actors.apiserver.writes.admission.rule import Dependencies
+from actors.apiserver.writes.admission.rule import Dependencies, Step
 from actors.apiserver.writes.change import Change
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.defaults import default_objects, missing_in
@@ -296,6 +296,21 @@ def test_rules_not_yet_loaded_are_no_denial() -> None:
 
 def granting(name: str, verbs: list[str], resources: list[str]) -> Object:
     return {"metadata": {"name": name}, "rules": [{"verbs": verbs, "apiGroups": [""], "resources": resources}]}
+
+
+async def test_role_that_another_process_has_stored_can_be_bound_at_once() -> None:
+    policy = defaults()
+    bind(policy, "admin", "ann", "ns")
+
+    async def newest_roles() -> None:
+        policy.put("Role", "ns/new", granting("new", ["get"], ["pods"]))
+
+    given = Dependencies(Authorizer(node_rules(), lambda: policy), nothing, newest_roles=newest_roles)
+    new = {"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "new"}}
+    change = Change(Target(TABLE.of("rolebindings"), "create", "ns"), ANN, new=new)
+    rules = Admission(given).rules(change)
+    await rules.run(Step.COMPLETE, change)
+    await rules.check_author(change, 0)
 
 
 async def test_roles_and_bindings_that_would_raise_their_author() -> None:

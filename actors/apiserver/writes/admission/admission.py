@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from actors.apiserver.api.request.workers import offload
 from actors.apiserver.writes.admission.certificates import CertificateRequester, CertificateRights
 from actors.apiserver.writes.admission.claims import ClaimRights
-from actors.apiserver.writes.admission.escalation import CreationRight, Escalation
+from actors.apiserver.writes.admission.escalation import CreationRight, Escalation, NewestRoles
 from actors.apiserver.writes.admission.limits import LimitDefaults, Limits
 from actors.apiserver.writes.admission.nodes import NodeRestriction
 from actors.apiserver.writes.admission.pods import MirrorPods, RuntimeClasses, TopologyLabels
@@ -85,6 +85,7 @@ def _growth(change: Change, written: tuple[Object | None, Object]) -> list[Amoun
 
 RULES: tuple[type[Rule], ...] = (
     CreationRight,
+    NewestRoles,
     CertificateRequester,
     LimitDefaults,
     ServiceAccounts,

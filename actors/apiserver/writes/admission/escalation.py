@@ -4,16 +4,19 @@ As upstream's, the second checks every change of a role or binding except those 
 changes of `rules` and `subjects`: labels decide which roles an aggregated role collects.
 """
 
+import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from actors.apiserver.api.errors import NotFound
 from actors.apiserver.api.request.target import Attributes
 from actors.apiserver.api.request.user import User
-from actors.apiserver.authorization.authorizer import EVERYTHING
+from actors.apiserver.authorization.authorizer import EVERYTHING, FRESH_SECONDS, MASTERS
 from actors.apiserver.writes.admission.rule import EVERY_KIND, Rule, Step
 from actors.apiserver.writes.change import CREATE, UPDATE, Change
+from protocols.errors import NodeplaneError
 from protocols.kinds.rbac.cover import uncovered
 from protocols.kinds.rbac.policy_rule import GROUP, PolicyRule, quoted, read_rules
 from protocols.kube.meta import Object
@@ -37,6 +40,18 @@ class CreationRight(Rule):
 
     def apply(self, change: Change) -> None:
         self.given.authorizer.check(change.author, change.attributes)
+
+
+class NewestRoles(Rule):
+    """Bring roles and bindings up to date: another process may have acknowledged a role that the author binds now."""
+
+    step, covers = Step.COMPLETE, {f"*.{GROUP}": (CREATE, UPDATE)}
+
+    async def apply(self, change: Change) -> None:
+        if MASTERS not in change.author.groups:
+            with suppress(NodeplaneError, TimeoutError):
+                async with asyncio.timeout(FRESH_SECONDS):
+                    await self.given.newest_roles()
 
 
 class Escalation(Rule):

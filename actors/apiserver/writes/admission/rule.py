@@ -51,6 +51,8 @@ class Dependencies(msgspec.Struct, frozen=True):
     policies: PolicyAdmission | None = None
     claim_rights: bool = True
     """Parts of a claim's status require rights of their own."""
+    newest_roles: Callable[[], Awaitable[object]] = _known
+    """Bring the replicas of roles and bindings up to date with the store. Raises NodeplaneError."""
     known: Callable[[], Awaitable[None]] = _known
     """Wait until NEEDS are known, as they are soon after the start. Raises TooManyRequests."""
 
