@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,7 +19,7 @@ from actors.apiserver.api.errors import TooManyRequests
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.http.connection import unread
-from actors.apiserver.http.fairness import control, levels
+from actors.apiserver.http.fairness import levels
 from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import (
     FLOW_QUEUE,
@@ -33,8 +34,9 @@ from actors.apiserver.http.fairness.dispatcher import (
 )
 from actors.apiserver.http.fairness.levels import Schema, borrowable_seats, nominal_seats, standing_of
 from actors.apiserver.http.fairness.metrics import FlowMetrics
+from actors.apiserver.http.routing.call import Call
 from actors.apiserver.http.routing.route import Routes
-from actors.apiserver.http.routing.seats import Seats, body_width, list_width, width_of
+from actors.apiserver.http.routing.seats import Seats, body_width, list_width, wait_seconds, width_of
 from actors.apiserver.http.routing.stalled import StalledRequests
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.table import TABLE
@@ -278,11 +280,11 @@ class Lab:
     def enter(self, user: User, width: int = MAX_WIDTH) -> Ticket:
         return self.flows.enter(user, "pods", "default", width, 0.0)
 
-    def waiting(self, ticket: Ticket) -> "asyncio.Task[None]":
+    def waiting(self, ticket: Ticket, seconds: float = 15.0) -> "asyncio.Task[None]":
         async def wait() -> None:
             task = asyncio.current_task()
             assert task is not None
-            await self.flows.wait(ticket, task)
+            await self.flows.wait(ticket, task, seconds)
 
         return asyncio.create_task(wait())
 
@@ -311,13 +313,25 @@ async def test_a_waiting_request_goes_on_when_one_before_it_is_answered() -> Non
     assert b"nominal_limit_seats" in generate_latest(lab.registry)
 
 
-async def test_a_request_that_waited_too_long_gets_429_and_frees_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "WAIT_SECONDS", 0.01)
+@pytest.mark.parametrize(
+    ("query", "seconds"),
+    [("", 15.0), ("timeout=8s", 2.0), ("timeout=2h", 15.0), ("timeout=8s&watch=1", 15.0), ("timeout=soon", 15.0)],
+)
+def test_a_request_waits_a_quarter_of_its_deadline(query: str, seconds: float) -> None:
+    assert wait_seconds(make_mocked_request("GET", f"/api/v1/pods?{query}")) == seconds
 
+
+def test_time_in_a_queue_counts_against_the_deadline_of_a_request() -> None:
+    call = Call(make_mocked_request("GET", "/api/v1/pods"))
+    call.seconds, call.began = 8.0, call.began - 5.0
+    assert 2.0 < call.left <= 3.0
+
+
+async def test_a_request_that_waited_too_long_gets_429_and_frees_its_place() -> None:
     lab = Lab()
     lab.enter(ALICE)
     with pytest.raises(TooManyRequests) as caught:
-        await lab.waiting(lab.enter(ALICE))
+        await lab.waiting(lab.enter(ALICE), 0.01)
     assert caught.value.retry_after == 1
     assert "too many requests, please try again later" in str(caught.value).lower()
     assert lab.value("rejected_requests_total", reason="time-out", **DEFAULT) == 1

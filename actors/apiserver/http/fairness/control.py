@@ -33,7 +33,7 @@ from actors.apiserver.http.fairness.metrics import FlowCounts, FlowMetrics
 from protocols.process.deadlines import Deadlines
 
 WAIT_SECONDS = 15.0
-"""The longest time in a queue (upstream: a quarter of the request timeout)."""
+"""The longest time in a queue, a quarter of the longest request's deadline, as upstream."""
 FLOWS = 1024
 """Flows retained without a request, and users whose schemas are cached."""
 TOO_MANY = "Too many requests, please try again later."
@@ -86,12 +86,12 @@ class FlowControl:
         if outcome is not NOTHING:
             self._notify(outcome, now)
 
-    async def wait(self, ticket: Ticket, task: asyncio.Task[Any]) -> None:
-        """Wait in the queue. Raises TooManyRequests after WAIT_SECONDS, or when the level needs the place."""
+    async def wait(self, ticket: Ticket, task: asyncio.Task[Any], seconds: float = WAIT_SECONDS) -> None:
+        """Wait in the queue. Raises TooManyRequests after `seconds`, or when the level needs the place."""
         waiter = self._waiting[ticket] = asyncio.get_running_loop().create_future()
         reason = ""
         try:
-            with self._deadlines.within(WAIT_SECONDS, task):
+            with self._deadlines.within(seconds, task):
                 await waiter
         except TimeoutError:
             reason = TIMED_OUT

@@ -39,6 +39,11 @@ class Call:
         self.verb = http.method.lower()
 
     @property
+    def left(self) -> float:
+        """Seconds until the deadline: the time in a queue counts."""
+        return self.began + self.seconds - time.monotonic()
+
+    @property
     def target(self) -> Target | None:
         return None if self.route is None else self.route.target
 

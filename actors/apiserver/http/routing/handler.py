@@ -137,7 +137,7 @@ class Handler:
             return await self._watching.watch(request, route.warnings)
         limit = REQUEST_SECONDS if route.target.verb in ("get", "list") else WRITE_SECONDS
         call.seconds = request_seconds(request.query, limit)
-        with self._metrics.under_way(http.method), self._deadlines.within(call.seconds):
+        with self._metrics.under_way(http.method), self._deadlines.within(call.left):
             reply = await route.action(request)
         return (replace(reply, warnings=(*route.warnings, *reply.warnings)) if route.warnings else reply).response()
 

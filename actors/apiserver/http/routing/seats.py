@@ -2,19 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 from aiohttp import hdrs, web
 
-from actors.apiserver.api.request.query import flag
+from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.request.query import flag, request_seconds
 from actors.apiserver.api.request.selection import equalities
 from actors.apiserver.api.request.target import Target, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.unread import give_back, keep
-from actors.apiserver.http.fairness.control import STREAM, FlowControl, LongRunning
+from actors.apiserver.http.fairness.control import STREAM, WAIT_SECONDS, FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import MAX_WIDTH, State
 from actors.apiserver.http.nodes.connecting import Connecting
 from actors.apiserver.http.routing.route import Route, Routes
@@ -72,6 +73,14 @@ def body_width(headers: Mapping[str, str]) -> int:
     return min(MAX_WIDTH, 1 + int(length) // BODY_PER_SEAT) if length.isdecimal() else MAX_WIDTH
 
 
+def wait_seconds(http: web.BaseRequest) -> float:
+    """Return the longest wait in a queue, as upstream: a quarter of the request's deadline, which a watch has not."""
+    query = http.query if len(http.rel_url.raw_query_string) <= SHORT_QUERY else {}
+    with suppress(BadRequest):  # the handler reports it once the request is authorized
+        return WAIT_SECONDS if flag(query, "watch") else request_seconds(query, 4 * WAIT_SECONDS) / 4
+    return WAIT_SECONDS
+
+
 class Seats:
     """Admits requests and gives their seats back, whatever way they end."""
 
@@ -109,7 +118,7 @@ class Seats:
         task.add_done_callback(end)
         give_back.set(leave)
         keep.set(partial(task.remove_done_callback, end))
-        return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, task)
+        return None if ticket.state is State.EXECUTING else self._flows.wait(ticket, task, wait_seconds(http))
 
     def stream(self, request: Request) -> AbstractContextManager[None]:
         """Count an exec, attach, port-forward or log as long as it is open. Raises TooManyRequests."""
