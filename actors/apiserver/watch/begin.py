@@ -1,15 +1,16 @@
 """The beginning of a watch: from the window, from the current state, or at a revision yet to come."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 
-from actors.apiserver.api.errors import Expired
+from actors.apiserver.api.errors import Expired, InternalError
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.window import Change
-from actors.apiserver.watch.channel import bookmark_bytes, event_bytes
+from actors.apiserver.watch.channel import bookmark_bytes, error_bytes, event_bytes
 from actors.apiserver.watch.hub import Hub
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.watcher import PAUSE, Watcher
@@ -42,13 +43,24 @@ def open_watch(hub: Hub, scope: Scope, options: ListOptions) -> Opened:
     replica = hub.replica
     if wants_state(options):
         watcher = hub.join(scope, replica.mark, options.bookmarks)
-        return Opened(watcher, _state(hub, scope, watcher))
+        return Opened(watcher, _whole(watcher, _state(hub, scope, watcher)))
     start = options.version or replica.mark
     if start < replica.window.floor:
         hub.meter.expired()
         raise Expired(f"too old resource version: {start} ({replica.window.floor})")
     watcher = hub.join(scope, start, options.bookmarks)
-    return Opened(watcher, _changed(hub, watcher, replica.window.since(start)))
+    return Opened(watcher, _whole(watcher, _changed(hub, watcher, replica.window.since(start))))
+
+
+def _whole(watcher: Watcher, initial: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield initial events; if one cannot be encoded, an ERROR event, which ends the watch."""
+    try:
+        yield from initial
+    except Exception as error:  # a bug, or an object that another server has stored
+        logging.getLogger(__name__).exception("an initial event of a watch cannot be encoded")
+        fault = InternalError(f"{type(error).__name__}: {error}")
+        watcher.done, watcher.reusable = True, False
+        yield error_bytes(fault.status, watcher.channel.scope.form)
 
 
 def _state(hub: Hub, scope: Scope, watcher: Watcher) -> Iterator[bytes]:

@@ -17,7 +17,7 @@ from actors.apiserver.api.stored import Stored
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.table import TABLE
-from actors.apiserver.watch import channel, watcher
+from actors.apiserver.watch import begin, channel, watcher
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.channel import LONGEST_PAUSE, SHARED_BY_MANY, TURN
 from actors.apiserver.watch.hub import Hub, HubOptions
@@ -379,6 +379,26 @@ def test_events_that_take_long_to_encode_take_a_turn_each(monkeypatch: pytest.Mo
     wire = Wire(lab.open(version=0))
     assert names(unchunked(wire)) == ["a"]
     assert names(wire.take()) == ["a", "b", "c", "*"]
+
+
+def test_initial_event_that_cannot_be_encoded_ends_its_watch_alone_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lab = Lab()
+    lab.put("a", "b", "c")
+
+    def broken(*args: Any, **more: Any) -> bytes:
+        if args[2].name == "b":
+            raise RecursionError
+        return channel.event_bytes(*args, **more)
+
+    monkeypatch.setattr(begin, "event_bytes", broken)
+    monkeypatch.setattr(watcher, "TURN_SECONDS", -1.0)
+    failed, other = Wire(lab.open(version=0)), Wire(lab.open(version=13))
+    lab.put("d")
+    assert [event["type"] for event in events(failed.take())][:2] == ["ADDED", "ERROR"]
+    assert failed.ended is False
+    assert names(other.take()) == ["d"]
 
 
 def unchunked(wire: Wire) -> bytes:
