@@ -213,8 +213,9 @@ class Watcher:
             self.channel.detach(self)
 
     def resume(self) -> None:
+        """Go on in a turn that all share: thousands of connections may resume at once, each with events to encode."""
         self.congested = False
-        self.flush()
+        self._schedule()
 
     def lost(self) -> None:
         """Drop the queue: the connection is gone."""

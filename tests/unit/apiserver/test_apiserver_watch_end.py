@@ -67,11 +67,12 @@ async def test_client_that_reads_nothing_loses_the_connection_of_an_ended_watch(
 
 
 async def test_client_that_reads_the_rest_gets_a_clean_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.0)
+    monkeypatch.setattr(connection, "UNREAD_SECONDS", 0.005)
     ended: list[bool] = []
     transport, watch = unread_watch(ended)
     watch.alarm()
     watch.resume_writing()
+    await asyncio.sleep(0)
     assert (ended, transport.closed) == ([True], True)
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0.02)
     assert not transport.aborted.is_set()

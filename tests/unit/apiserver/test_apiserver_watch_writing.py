@@ -381,6 +381,18 @@ def test_events_that_take_long_to_encode_take_a_turn_each(monkeypatch: pytest.Mo
     assert names(wire.take()) == ["a", "b", "c", "*"]
 
 
+def test_clients_that_read_again_all_at_once_share_turns_of_the_loop() -> None:
+    """Each goes on with events to encode, for as long as the whole loop would wait for thousands of them."""
+    lab = Lab()
+    lab.put(*(f"p{number:04}" for number in range(600)))
+    wires = [Wire(lab.open(version=0), jammed=True) for _ in range(3)]
+    for wire in wires:
+        wire.relieve()
+    assert [len(wire.writes) for wire in wires] == [1, 1, 1]
+    lab.flusher.turn()
+    assert [len(wire.writes) for wire in wires] == [2, 2, 2]
+
+
 def test_initial_event_that_cannot_be_encoded_ends_its_watch_alone_with_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
