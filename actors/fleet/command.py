@@ -24,6 +24,7 @@ from protocols.kinds import views
 from protocols.kinds.table import DEVICECLASSES, DEVICETAINTRULES, LEASES, NAMESPACES, NODES, RESOURCESLICES, Resource
 from protocols.kube.errors import ApiAway, suppress_status
 from protocols.kube.meta import Object, labels_of, name_of
+from protocols.kube.objects import text
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.lifecycle.node.lease import NAMESPACE
@@ -164,7 +165,8 @@ async def _delete(client: ApiClient, name: str, kept: Collection[str] = ()) -> i
         with suppress_status(403, 404):  # this API, or its user, does not have them
             others.append((resource, await _listed(client, resource, name)))
     targets = [(resource, name_of(obj), "") for resource, objects in others for obj in objects]
-    targets += [(RESOURCESLICES, name_of(obj), "") for obj in slices if not kept or _node_of(obj) not in {"", *kept}]
+    gone = [obj for obj in slices if not kept or text(obj, "spec", "nodeName") not in {"", *kept}]
+    targets += [(RESOURCESLICES, name_of(obj), "") for obj in gone]
     targets += [(NODES, name_of(obj), "") for obj in nodes]
     targets += [(LEASES, name_of(obj), NAMESPACE) for obj in nodes]
     left = iter(targets)
@@ -181,10 +183,6 @@ async def _delete(client: ApiClient, name: str, kept: Collection[str] = ()) -> i
 async def _listed(client: ApiClient, resource: Resource, name: str) -> list[Object]:
     found = await client.list(resource, label_selector=f"{FLEET}={name}", timeout=LIST_S)
     return [obj for obj in found.get("items") or () if labels_of(obj).get(FLEET) == name]
-
-
-def _node_of(obj: Object) -> str:
-    return str((obj.get("spec") or {}).get("nodeName") or "")
 
 
 def list_profiles() -> int:

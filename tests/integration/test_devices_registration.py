@@ -160,9 +160,9 @@ async def test_a_list_over_the_limit_ends_that_plugin_alone() -> None:
     async with running_node(**ONLY) as node:
         await node.stub(endpoint="good.sock").with_devices("a").start()
         big = node.stub("example.com/big", "big.sock")
-        big.devices = [device("x" * (17 << 20))]
+        big.devices = [device("x" * (5 << 20))]
         await big.start()
-        await until("a log line", lambda: "RESOURCE_EXHAUSTED" in node.log("devices"))
+        await until("a log line", lambda: "code = ResourceExhausted" in node.log("devices"))
         await node.settled(0, 0, "example.com/big")
         await node.settled(1, 1)
 

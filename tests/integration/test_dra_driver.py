@@ -120,7 +120,7 @@ async def test_a_driver_that_dies_in_a_call_serves_again_when_its_fault_says_so(
         await server.start()
         await lab.connected(GPU)
         deaths = asyncio.create_task(die_in_calls(faults, server.cut, server.start))
-        assert "UNAVAILABLE" in await failure(lab, "a")
+        assert "code = Unavailable" in await failure(lab, "a")
         replies: list[PreparedClaims] = []
 
         async def prepared() -> bool:
