@@ -15,9 +15,9 @@ MOST_DIGITS = 19
 """Digits of a number that can fit into 64 bits; longer ones are not parsed."""
 LONGEST_DURATION = 64
 UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _DURATION = re.compile(rf"[+-]?({_PART.pattern})+", re.ASCII)
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 _SIGNED, _UNSIGNED = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"\d+", re.ASCII)
 
 
