@@ -278,7 +278,7 @@ class PodManager:
         self._finished[uid] = time.monotonic()
         if uid not in self._pods:
             self._forget(uid)
-            if worker.remains():  # their end is that of the pod
+            if await worker.remains():  # their end is that of the pod
                 self.orphan(uid, worker.state.spec.namespace, worker.state.spec.name)
                 return
         for subscriber in self._finished_subscribers:

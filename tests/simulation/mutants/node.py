@@ -234,8 +234,8 @@ NODE = (
     Mutant(
         "remains-unseen",
         "actors/podworker/pods/manager.py",
-        old="            if worker.remains():",
-        new="            if False and worker.remains():",
+        old="            if await worker.remains():",
+        new="            if False and await worker.remains():",
         mistake="A sandbox that appears while the API removes its pod stays.",
         profile="node",
     ),

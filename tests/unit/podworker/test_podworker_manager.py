@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from actors.podworker.pods import manager as manager_module
 from actors.podworker.pods.environment.references import CONFIG_MAP
@@ -13,7 +14,8 @@ from actors.podworker.pods.volumes.paths import VolumePaths
 from actors.podworker.pods.workers.worker import PodWorker
 from protocols.bus import Unavailable
 from protocols.lifecycle.errors import PodInvalid
-from protocols.lifecycle.pods.types import PodSpec, PodStage, read_pod
+from protocols.lifecycle.pods.types import SECOND, PodSpec, PodStage, read_pod
+from protocols.messages.pleg import PodStatus
 from protocols.process.tasks import FAILURES
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
@@ -140,18 +142,27 @@ async def test_sandbox_made_after_the_end_of_its_pod_and_before_the_api_forgets_
         await until_true(lambda: finished == ["uid-1", "uid-1"])
 
 
+@pytest.mark.parametrize("step_ns", [0, SECOND], ids=["true clock", "clock that goes back"])
 async def test_sandbox_made_while_the_api_removes_its_pod_is_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step_ns: int
 ) -> None:
-    """The pod worker saw none before it asked the API for that, and does not ask the runtime again."""
+    """The pod worker saw none before it asked the API for that, and does not ask the runtime again.
+
+    The time of the stream's status says nothing if the clock went meanwhile.
+    """
     async with running_manager(tmp_path) as (fake, manager):
-        deleting = pod(metadata=DELETING)
+        deleting, known = pod(metadata=DELETING), fake.pleg.known
+
+        def shown(uid: str) -> PodStatus | None:
+            status: PodStatus | None = known(uid)
+            return status and structs.replace(status, timestamp_ns=status.timestamp_ns + step_ns)
 
         async def delete(spec: PodSpec) -> None:
             manager.on_delete(deleting)
             metadata = cri_pb2.PodSandboxMetadata(uid="uid-1")
             await fake.runtime.run_sandbox(cri_pb2.PodSandboxConfig(metadata=metadata), "")
-            await until_true(lambda: fake.pleg.known("uid-1") is not None)
+            await until_true(lambda: known("uid-1") is not None)
+            monkeypatch.setattr(fake.pleg, "known", shown)
 
         monkeypatch.setattr(fake.pods, "delete", delete)
         manager.begin([])

@@ -249,9 +249,14 @@ class PodWorker:
         self.state.grants = self.state.claims = None
         self.wake()
 
-    def remains(self) -> bool:
-        """Return True if the runtime made something of the pod after it was asked last."""
-        return runtime_status.occupies(self._observer.newer())
+    async def remains(self) -> bool:
+        """Return True if the runtime made something of the pod after it was asked last, or may have."""
+        if not runtime_status.occupies(self._observer.known()):
+            return False
+        try:  # the stream may be late, and after a step of the clock its time says nothing
+            return runtime_status.occupies(await self._observer.status())
+        except NodeplaneError:
+            return True
 
     def retry(self) -> None:
         """Retry now: something that may have caused the failure is back."""
