@@ -190,10 +190,10 @@ WATCH = (
         "actors/apiserver/watch/begin.py",
         old="""\
         watcher = hub.join(scope, replica.mark, options.bookmarks)
-        return Opened(watcher, _state(""",
+        return Opened(watcher, _whole(watcher, _state(""",
         new="""\
         watcher = hub.join(scope, replica.mark + 1, options.bookmarks)
-        return Opened(watcher, _state(""",
+        return Opened(watcher, _whole(watcher, _state(""",
         mistake="A watch that begins with the state misses the first change after it.",
         profile="control",
     ),
