@@ -84,6 +84,8 @@ class Flushable(Protocol):
 
 TURN_S = 0.01
 """Time after which the rest of what is due waits for the next turn."""
+LONG_TURN_S = 0.03
+"""A turn that takes longer, as a single event is large, is followed by as much time for everything else."""
 
 
 class Flusher:
@@ -115,12 +117,20 @@ class Flusher:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        self._called, ends = False, time.monotonic() + TURN_S
-        for _ in range(len(self._due)):
-            self._due.popleft().flush()
-            if time.monotonic() >= ends:
-                break
-        if self._due:
+        began = time.monotonic()
+        try:
+            for _ in range(len(self._due)):
+                self._due.popleft().flush()
+                if time.monotonic() >= began + TURN_S:
+                    break
+        finally:
+            self._go_on(time.monotonic() - began)
+
+    def _go_on(self, took: float) -> None:
+        self._called = bool(self._due) and took > LONG_TURN_S
+        if self._called:
+            asyncio.get_running_loop().call_later(took, self._flush)
+        elif self._due:
             self._call()
 
 

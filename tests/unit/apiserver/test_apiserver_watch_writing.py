@@ -22,7 +22,7 @@ from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.channel import LONGEST_PAUSE, SHARED_BY_MANY, TURN
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.scope import NODE, Index, Scope
-from actors.apiserver.watch.timers import TURN_S, Alarms, Flusher, chunk
+from actors.apiserver.watch.timers import LONG_TURN_S, TURN_S, Alarms, Flusher, chunk
 from actors.apiserver.watch.watcher import QUEUE_LIMIT, Meter
 from protocols.bus import Event, Op
 from protocols.messages.objects import ADDED, ObjectEvent
@@ -204,6 +204,26 @@ async def test_turn_of_the_loop_ends_though_more_is_due() -> None:
         assert len(flushed) == turn
     await asyncio.sleep(0)
     assert len(flushed) == 3
+
+
+async def test_long_turn_leaves_as_much_time_to_the_loop_and_one_that_fails_stops_no_other() -> None:
+    flushed: list[float] = []
+    flusher, enough = Flusher(), asyncio.Event()
+
+    class Large:
+        def flush(self) -> None:
+            flusher.schedule(self)
+            time.sleep(2 * LONG_TURN_S)
+            flushed.append(time.monotonic())
+            if len(flushed) == 3:
+                enough.set()
+            raise RecursionError
+
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    flusher.schedule(Large())
+    async with asyncio.timeout(30):
+        await enough.wait()
+    assert flushed[2] - flushed[0] >= 4 * 2 * LONG_TURN_S
 
 
 def test_a_watch_that_is_over_leaves_a_connection_for_the_next_request() -> None:
