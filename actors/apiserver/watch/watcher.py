@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
+from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.replica.window import Change
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.timers import Flusher, chunk
@@ -133,10 +134,12 @@ class Watcher:
     def begin(self, wire: Wire, initial: Iterator[bytes], head: bytes = b"") -> None:
         """Start to write: first `head` with the first batch of `initial`, then the rest of `initial`, then the queue.
 
-        `initial` is encoded lazily, but its content is fixed.
+        `initial` is encoded lazily, but its content is fixed. Forms other than JSON take so long to encode that even
+        the first batch waits for its turn: many watches may begin at once.
         """
         self._wire, self._initial = wire, initial
-        events, more = ([], True) if self.congested else _batch(initial)
+        waits = self.congested or self.channel.scope.form != PLAIN
+        events, more = ([], True) if waits else _batch(initial)
         first = head + self._framed(events)
         if first:
             wire.write(first)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.apiserver.api.encoding.negotiate import PLAIN
+from actors.apiserver.api.encoding.negotiate import PLAIN, Form
 from actors.apiserver.api.request.query import ListOptions
 from actors.apiserver.api.request.selection import selection
 from actors.apiserver.api.stored import Stored
@@ -411,6 +411,16 @@ def test_clients_that_read_again_all_at_once_share_turns_of_the_loop() -> None:
     assert [len(wire.writes) for wire in wires] == [1, 1, 1]
     lab.flusher.turn()
     assert [len(wire.writes) for wire in wires] == [2, 2, 2]
+
+
+def test_watches_that_begin_as_tables_encode_in_their_turn() -> None:
+    lab = Lab()
+    lab.put("a")
+    scope = Scope("", selection(PODS, "", ""), Form(view="Table"))
+    wires = [Wire(open_watch(lab.hub, scope, ListOptions())) for _ in range(3)]
+    assert [len(wire.writes) for wire in wires] == [0, 0, 0]
+    lab.flusher.turn()
+    assert [len(wire.writes) for wire in wires] == [1, 1, 1]
 
 
 def test_initial_event_that_cannot_be_encoded_ends_its_watch_alone_with_an_error(
