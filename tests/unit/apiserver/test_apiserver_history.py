@@ -170,6 +170,7 @@ def test_watch_of_a_replaced_history_ends_with_410(jammed: bool) -> None:
     flusher.settle()
     if jammed:
         wire.watcher.resume()
+        flusher.settle()
     event = msgspec.json.decode(b"".join(wire.writes).splitlines()[-1])
     assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
     assert event["object"]["message"] == HISTORY_REPLACED
