@@ -31,7 +31,7 @@ from protocols.cel.text.source import EvaluationError
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _DOUBLE = re.compile(
-    r"[+-]?(?:(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|(?:inf|infinity))|nan", re.ASCII | re.IGNORECASE
+    r"[+-]?(?:(?:\d[\d_]*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?|(?:inf|infinity))|nan", re.ASCII | re.IGNORECASE
 )
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,18}))?(Z|[+-](?:[01]\d|2[0-4]):[0-5]\d)", re.ASCII

@@ -104,12 +104,12 @@ def test_new_pod_has_warnings_and_an_updated_one_has_none() -> None:
 def test_thousands_of_ports_and_paths_are_compared_in_linear_time() -> None:
     ports = [{"containerPort": 1, "hostPort": number, "hostIP": "a"} for number in range(1, 30_000)]
     paths = files(*(f"{number}/{'a/' * 30}b" for number in range(20_000)), *(["a/" * 100_000] * 9))
-    begin = time.monotonic()
+    begin = time.process_time()
     spec = {**container(ports=ports), "volumes": [{"name": "v", "configMap": {"name": "m", "items": paths}}]}
     assert pod_warnings({"spec": spec}) == []
     many: Object = {"spec": {"imagePullSecrets": [{}] * 10_000}}
     assert len(pod_warnings(many)) == MOST
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5
 
 
 def test_template_has_warnings_where_it_changes() -> None:
