@@ -356,11 +356,14 @@ async def test_a_watch_keeps_its_seats_until_its_initial_events_are_written(monk
     seats = Seats(lab.flows, LongRunning(), StalledRequests(Path("none")), {})
     routes = SimpleNamespace(known=lambda http: None, guess=lambda http: None)
 
+    not_begun = 1
+
     async def watch(parts: int) -> None:
         http = cast(web.BaseRequest, SimpleNamespace(rel_url=SimpleNamespace(raw_path="/")))
         assert seats.take(http, ALICE, cast(Routes, routes), time.monotonic()) is None
         events = unread.seated(iter([b""] * parts), unread.give_back.get())
-        next(events, None)
+        if parts != not_begun:
+            next(events, None)
         unread.keep.get()()
         started.append(events)
 
@@ -368,9 +371,11 @@ async def test_a_watch_keeps_its_seats_until_its_initial_events_are_written(monk
         await asyncio.sleep(0)
         return lab.value("current_executing_requests", **DEFAULT)
 
-    for parts in (0, 2, 2, 2):
+    for parts in (not_begun, 0, 2, 2, 2):
         await asyncio.create_task(watch(parts))
-    assert await executing() == 3, "the one without events has ended"
+    assert await executing() == 4, "the one without events has ended"
+    del started[0]
+    assert await executing() == 3, "the client is gone before its first event"
     assert list(started[1]) == [b""]
     assert await executing() == 2, "all is written"
     del started[2]

@@ -64,6 +64,13 @@ def seated(parts: Iterator[bytes], give_back: Callable[[], None]) -> Iterator[by
 
     Gives the seats back after the last part, when the parts are dropped, or when none is taken for SEAT_S.
     """
+    begun = _seated(parts, give_back)
+    next(begun)  # what is dropped before it begins ends nothing
+    return begun
+
+
+def _seated(parts: Iterator[bytes], give_back: Callable[[], None]) -> Iterator[bytes]:
+    """Begins with an empty part."""
     loop = asyncio.get_running_loop()
     timer: asyncio.TimerHandle | None = None
     taken = loop.time()
@@ -77,6 +84,7 @@ def seated(parts: Iterator[bytes], give_back: Callable[[], None]) -> Iterator[by
 
     check()
     try:
+        yield b""
         for part in parts:
             yield part
             taken = loop.time()
