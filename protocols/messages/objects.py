@@ -52,7 +52,7 @@ class ObjectEvent(msgspec.Struct, frozen=True, array_like=True):
     previous_rv: int = 0
     """Revision of `previous`; 0 if it is unknown."""
     more: bool = False
-    """True if another change of this revision follows: a position at the revision would leave it out."""
+    """True if another change of this revision follows: they are applied together."""
 
 
 class Freshen(msgspec.Struct, frozen=True):

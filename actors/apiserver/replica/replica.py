@@ -79,6 +79,8 @@ class Replica:
         """True while a requested snapshot has not arrived. No own writes are applied then."""
         self._own_writes = own_writes or OwnWrites()
         self._unconfirmed = Unconfirmed()
+        self._begun: list[tuple[str, ObjectEvent]] = []
+        """Changes of a revision whose last one has not come: no list, bookmark or watch sees a part of a revision."""
         self._latest: tuple[int, set[str]] = (0, set())
         self._waiters = RevisionWaiters()
         self._request_progress = request_progress or (lambda _rv: None)
@@ -109,7 +111,7 @@ class Replica:
         self._on_history_replaced.remove(listener)
 
     def on_snapshot(self, items: list[tuple[str, ObjectEvent]], mark: int) -> None:
-        self._fetching = False
+        self._fetching, self._begun = False, []
         whole = read_snapshot(items, mark)
         snapshot = self._readable(whole)
         if self.filled:
@@ -121,11 +123,17 @@ class Replica:
 
     def on_event(self, event: Event[ObjectEvent]) -> None:
         value = event.value
+        if value is not None and value.more:
+            self._begun.append((event.key, value))
+            return
+        begun, self._begun = self._begun, []
+        for key, part in begun:
+            self._apply_once(key, part)
         if value is not None and value.type == DIGEST:
             self._check_digest(value)
         elif value is not None:
             self._apply_once(event.key, value)
-        self.on_mark(event.mark - 1 if value is not None and value.more else event.mark)
+        self.on_mark(event.mark)
 
     def on_mark(self, mark: int) -> None:
         if not self._unconfirmed.pass_mark(mark):

@@ -225,6 +225,7 @@ def test_a_watch_from_within_a_revision_gets_the_rest_of_it() -> None:
     replica.on_snapshot(world.snapshot(10), world.rv)
     gone = [ObjectEvent(DELETED, world.rv + 1, raw(name, "1"), raw(name, "1")) for name in "ab"]
     deliver(replica, "ns/a", msgspec.structs.replace(gone[0], more=True))
+    assert (replica.mark, len(replica.objects)) == (world.rv, 2)
     wire = Wire(open_watch(hub_of(replica), scope(), ListOptions(version=replica.mark)))
     deliver(replica, "ns/b", gone[1])
     assert replica.mark == world.rv + 1
