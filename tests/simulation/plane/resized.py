@@ -5,12 +5,13 @@ There is no restore: what a backup takes back was accepted, and is not the last 
 
 import random
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from actors.scheduler.actor import Scheduler
 from actors.scheduler.cycles.scheduling_cycle import SchedulingDecision
 from protocols.kinds.table import PODS, RESOURCEQUOTAS
-from protocols.kube.meta import Object, condition, labels_of, name_of, terminating
+from protocols.kube.meta import Object, condition, labels_of, name_of, terminating, uid_of
 from protocols.kube.pods import is_finished, node_of
 from protocols.kubeclient.client import ApiClient
 from protocols.lifecycle.node import resize
@@ -55,6 +56,8 @@ class ResizedProfile(PlaneProfile):
         self._clients[RESIZER] = self.processes[RESIZER] = main
         self.targets += (RESIZER,)
         self._overdrawn: list[Broken] = []
+        self._decided: dict[str, float] = {}
+        """When the scheduler chose a node for a pod, by uid: the binding may wait for claims and for an API server."""
         self._note_allocations()
         self._note_placements()
 
@@ -82,6 +85,7 @@ class ResizedProfile(PlaneProfile):
             decision = await place(scheduler, uid)
             if decision is not None:
                 pod = cast("Object", decision.pod)
+                self._decided[uid] = self.world.elapsed
                 self._overdrawn += known_room(pod, decision.node, before, scheduler._pods.items)
             return decision
 
@@ -102,7 +106,7 @@ class ResizedProfile(PlaneProfile):
 
     def check(self) -> list[Broken]:
         commits = [each for each in in_order(self.control.history) if each.namespace == NAMESPACE]
-        found = [*super().check(), *self._overdrawn, *judged(commits)]
+        found = [*super().check(), *self._overdrawn, *judged(commits, self._decided)]
         pods = {each.name: each.obj for each in commits if each.resource == "pods"}
         there = [pod for pod in pods.values() if pod is not None and node_of(pod)]
         for node in self.nodes:
@@ -182,8 +186,10 @@ def _least(pod: Object) -> int:
     return _allocated(pod) if _is_infeasible(pod) else max(_wanted(pod), _allocated(pod))
 
 
-def judged(commits: Iterable[Written]) -> Iterator[Broken]:
-    """Sums of all pods never exceed the quota, nor those of a node its room when a pod is bound.
+def judged(commits: Iterable[Written], decided: Mapping[str, float] = MappingProxyType({})) -> Iterator[Broken]:
+    """Sums of all pods never exceed the quota, nor those of a node its room when it was chosen for a pod.
+
+    `decided`: elapsed seconds of the choice by uid; without it, when the pod is bound.
 
     A quota counts no pod whose deletion is overdue.
     """
@@ -202,13 +208,13 @@ def judged(commits: Iterable[Written]) -> Iterator[Broken]:
         if limited and total > HARD and _wanted(each.obj) > (_wanted(each.before) if each.before else 0):
             yield Broken("a quota is not exceeded", f"{total} with {each.name} at {each.revision}")
         if node_of(each.obj) and not node_of(each.before or {}):
-            yield from _crowded(each, pods)
+            yield from _crowded(each, pods, decided.get(uid_of(each.last), each.at))
 
 
-def _crowded(each: Written, pods: dict[str, list[tuple[float, Object]]]) -> Iterator[Broken]:
+def _crowded(each: Written, pods: dict[str, list[tuple[float, Object]]], chosen: float) -> Iterator[Broken]:
     node = node_of(each.last)
     here = [states for states in pods.values() if node_of(states[-1][1]) == node]
-    least = [min(map(_least, _recent(states, each.at - SHOWN_S))) for states in here]
+    least = [min(map(_least, _recent(states, chosen - SHOWN_S))) for states in here]
     if sum(least) > ALLOCATABLE:
         yield Broken("a node has room for its pods", f"{each.name} on {node} at {each.revision}: {least}")
 
