@@ -12,8 +12,8 @@ PY := $(VENV)/bin/python
 RUNS := $(VENV)/.runs
 STAMP := $(VENV)/.ready
 REWRITTEN := $(VENV)/.rewritten
-# Many tests wait: five share two processors well. Long files go first (tests/durations.txt), so that no worker ends alone.
-WORKERS := 5
+# Many tests wait: eight share two processors well, five those of test-all. Long files go first (tests/durations.txt), so that no worker ends alone.
+WORKERS := 8
 LONG_FIRST := --dist loadfile --no-loadscope-reorder
 SEED := 0
 # Where the environment forbids Python to keep bytecode, every process would compile every module it imports.
@@ -40,6 +40,7 @@ demo: compiled-run
 	@$(PY) examples/demo.py
 
 test-all: export NODEPLANE_ALL := 1
+test-all: WORKERS := 5
 test test-all: compiled $(REWRITTEN)
 	@sh tests/setup.sh $(if $(filter test-all,$@),all)
 	@PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -n $(WORKERS) $(LONG_FIRST) $(ALL_TESTS)

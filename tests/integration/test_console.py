@@ -165,6 +165,7 @@ async def test_read_only_keys_that_change_do_nothing(plane: Plane) -> None:
         assert "yes" not in driven.text
 
 
+@pytest.mark.heavy
 async def test_actor_screen_stop_and_continue_are_seen(plane: Plane) -> None:
     async with console(plane) as driven:
         pid = driven.app.world.house.actors["health"].status.pid
@@ -193,6 +194,7 @@ async def test_help_lists_the_keys_of_the_screen(plane: Plane) -> None:
         await driven.until(lambda: "filter" in driven.text)
 
 
+@pytest.mark.heavy
 async def test_order_of_house_chooses_the_actor_with_most_memory(plane: Plane) -> None:
     async with console(plane) as driven:
         await driven.until(lambda: driven.app.world.house.memory.last(), "memory is measured")
@@ -253,6 +255,7 @@ async def test_devices_keys_go_over_tiles_and_orders(plane: Plane, pod: str) -> 
             await driven.shows(f"order: {order}")
 
 
+@pytest.mark.heavy
 async def test_pods_page_has_containers_devices_events_and_log(plane: Plane, pod: str) -> None:
     async with console(plane, (100, 70)) as driven:
         await driven.press("3")
@@ -274,6 +277,7 @@ async def test_pods_page_has_containers_devices_events_and_log(plane: Plane, pod
         await driven.shows("POD (0)")
 
 
+@pytest.mark.heavy
 async def test_pod_is_deleted_once_its_name_was_confirmed(plane: Plane, pod: str) -> None:
     container = {"name": "a", "image": "busybox:1", "command": ["sleep", "1000"]}
     spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
@@ -292,6 +296,7 @@ async def test_pod_is_deleted_once_its_name_was_confirmed(plane: Plane, pod: str
         assert f"default/{pod}" in driven.app.world.pods.items
 
 
+@pytest.mark.heavy
 async def test_command_runs_in_the_container_of_a_pods_page(plane: Plane, pod: str) -> None:
     async with console(plane, (100, 40)) as driven:
         await driven.press("3", "slash", *pod, "enter")
@@ -331,6 +336,7 @@ async def test_device_page_shows_calls_as_they_happen(plane: Plane, pod: str) ->
     plane.delete("pod", "second")
 
 
+@pytest.mark.heavy
 async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, pod: str) -> None:
     async with console(plane, (100, 30)) as driven:
         await driven.press("4")
@@ -351,6 +357,7 @@ async def test_watch_killed_server_watches_resume_without_lists(plane: Plane, po
     plane.served()
 
 
+@pytest.mark.heavy
 async def test_pleg_death_of_a_container_is_an_event_and_a_latency(plane: Plane, pod: str) -> None:
     async with console(plane) as driven:
         await driven.press("5")
@@ -470,6 +477,7 @@ def test_terminals_with_and_without_colours_show_and_obey(plane: Plane) -> None:
             terminal.tmux("kill-server", check=False)
 
 
+@pytest.mark.heavy
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed (Debian: tmux)")
 def test_shell_has_the_terminal_until_it_ends(plane: Plane, pod: str) -> None:
     terminal = Terminal(plane, "screen", f"PATH={BIN}:{os.environ['PATH']}", flags=())
