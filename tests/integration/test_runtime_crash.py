@@ -15,6 +15,7 @@ from actors.runtime.shim.system import children
 from protocols.bus import Bus, BusOptions
 from protocols.lifecycle.pods.hollow import DURATION, EXIT_CODE, HOLLOW, LOG, OOM
 from protocols.messages.runtime import OWNER, STOP_CONTAINERS, Empty, StopContainers
+from protocols.process.linux import PR_SET_CHILD_SUBREAPER, prctl
 from protocols.wire import cri_pb2 as pb
 from tests.support.runtime import RuntimeProcess, alive
 from tests.support.waiting import until_true
@@ -22,7 +23,11 @@ from tests.support.waiting import until_true
 
 @pytest.fixture(scope="module", autouse=True)
 def others() -> set[int]:
-    """Children that this process has of other modules' tests, such as what multiprocessing keeps."""
+    """Children that this process has of other modules' tests, such as what multiprocessing keeps.
+
+    Those of `nodeplane test` and `conform` make it adopt the orphans of all that follow.
+    """
+    prctl(PR_SET_CHILD_SUBREAPER, 0)
     return set(children())
 
 
