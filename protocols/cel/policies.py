@@ -85,8 +85,8 @@ class PolicyProgram:
 
 def check(source: str, scope: PolicyScope, results: tuple[str, ...] = ()) -> None:
     """Check an expression whose result has one of the types `results`; any type if empty. Raises CompileError."""
-    check_no_bindings(source)
     text = _composed(source, scope)
+    check_no_bindings(source)
     expression = _compile(text)
     serialized = expression.serialize()
     type_name = result_type(expression)

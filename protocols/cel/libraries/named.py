@@ -150,7 +150,7 @@ def engine_text(source: str, found: list[Token], around: Mapping[str, tuple[str,
         before = found[at - 1].text if at else ""
         if token.kind == "name" and before != "." and around and token.text in around:
             puts += [(token.start, around[token.text][0]), (token.end, around[token.text][1])]
-        if source[token.start : token.end] == SHORT:
+        if token.text != SHORT == source[token.start : token.end]:  # renamed: a field may have that name
             puts.append((token.start + UNDERSCORE, "_"))
         if found[at + 1 : at + 2] and found[at + 1].text == "(" and _answers_with_optional(found, at):
             end = closing(found, at + 1)

@@ -68,8 +68,8 @@ class Checker:
 
     def check(self, text: str, optional_old: bool) -> tuple[str, int]:
         """Return the name of the result's type and the worst-case cost. Raises CompileError."""
-        check_no_bindings(text)
         written = prepared(text, OPTIONAL_OLD if optional_old else None)
+        check_no_bindings(text)
         expression = compile_text(self._env, written)
         serialized = expression.serialize()
         check_literals(serialized, written)

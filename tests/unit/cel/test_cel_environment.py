@@ -194,6 +194,7 @@ format.dns1123Label() == format.dns1123Label()
 [[1], [2]].flatten(1) == [1, 2]
 [1u, 2u].sum() == 3u && [duration("1s"), duration("2s")].max() == duration("2s")
 [1, 2, 1].existsOne(x, x == 2) && {"a": 1}.exists_one(k, v, v == 1) && [[1], [2]].existsOne(x, x.existsOne(y, y == 2))
+{"existsone": 1}.existsone == 1 && [1, 2].all(existsone, existsone > 0)
 optional.unwrap([optional.of(1), optional.none()]) == [1] && [optional.of("a")].unwrapOpt().all(x, x.size() == 1)
 string(timestamp(0)) == "1970-01-01T00:00:00Z" && string(ip("::1")) == "::1"
 """
