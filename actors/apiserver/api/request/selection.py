@@ -1,7 +1,7 @@
 """Selections: compiled label and field selectors, shared by requests that repeat them."""
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.stored import Stored, view
@@ -24,7 +24,7 @@ class Selection:
         self.terms = _field_terms(resource, fields) if fields.strip() else ()
         self.equals = tuple((term.field, term.value) for term in self.terms if term.equal)
         """Equality terms, for authorization and indexes."""
-        self.name = next((value for path, value in self.equals if path == "metadata.name"), "")
+        self.name = selected_name(self.equals)
         """The selected name; empty if any."""
         self._resource = resource
         self._fields = _field_tests(resource, self.terms)
@@ -67,6 +67,11 @@ def equalities(fields: str) -> tuple[tuple[str, str], ...]:
         return tuple((term.field, term.value) for term in parse_field_selector(fields).terms if term.equal)
     except SelectorInvalid:
         return ()
+
+
+def selected_name(terms: Iterable[tuple[str, str]]) -> str:
+    """Return the name that equality terms select; empty if any."""
+    return next((value for field, value in terms if field == "metadata.name"), "")
 
 
 def _label_matcher(text: str) -> Callable[[Mapping[str, str]], bool]:

@@ -7,7 +7,7 @@ import msgspec
 from aiohttp import web
 
 from actors.apiserver.api.errors import ApiError
-from actors.apiserver.api.request.selection import Selection, selection
+from actors.apiserver.api.request.selection import Selection, selected_name, selection
 from actors.apiserver.api.request.target import Attributes, Target, parse_target
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.connection.responses import Reply
@@ -134,7 +134,7 @@ def attributes_of(target: Target, verb: str, path: str, fields: tuple[tuple[str,
     row = target.resource
     itself = target.name if row.full_name == "namespaces" else ""  # a namespace lies within itself
     read = target.verb == "list"  # as upstream, the right to delete an object is none to delete a collection with it
-    selected = next((value for field, value in fields if read and field == "metadata.name"), "")
+    selected = selected_name(fields) if read else ""
     return Attributes(
         verb=verb,
         path=path,

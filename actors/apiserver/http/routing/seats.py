@@ -10,7 +10,7 @@ from aiohttp import hdrs, web
 
 from actors.apiserver.api.errors import BadRequest
 from actors.apiserver.api.request.query import flag, request_seconds
-from actors.apiserver.api.request.selection import equalities
+from actors.apiserver.api.request.selection import equalities, selected_name
 from actors.apiserver.api.request.target import Target, query_of
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.connection.requests import Request
@@ -30,7 +30,6 @@ WRITES = ("create", "update", "patch")
 SHORT_QUERY = 4096
 """Longer queries are not parsed for the estimate, since it comes before authorization."""
 MAX_LIMIT_DIGITS = 9
-NAME = "metadata.name"
 
 
 def width_of(http: web.BaseRequest, target: Target, replicas: Mapping[str, Replica]) -> int:
@@ -53,7 +52,7 @@ def list_width(stored: int, query: Mapping[str, str]) -> int:
     """
     version, fields = query.get("resourceVersion", ""), query.get("fieldSelector", "")
     newest = version in ("", "0") and "continue" not in query
-    named = newest and next((name for field, name in equalities(fields) if field == NAME), "")
+    named = newest and selected_name(equalities(fields))
     resumes = flag(query, "watch") and "sendInitialEvents" not in query and not newest
     if stored <= OBJECTS_PER_SEAT or named or resumes:
         return 1
