@@ -93,7 +93,7 @@ def apply(fault: Fault, targets: Targets, now_ns: int) -> None:
 
 
 Mark = tuple[str, ...]
-"""What a fault that can last hits: an action with a plugin or driver, a node, and a device."""
+"""Where a fault that can last has its effect: an action with a plugin or driver, a node, and a device."""
 
 
 def marks(fault: Fault, targets: Targets) -> Iterator[Mark]:

@@ -1,4 +1,4 @@
-"""What a pod may share with its host, and what its operating system lacks. Messages equal upstream's."""
+"""Fields of a pod that depend on its host's namespaces or on its operating system. Messages equal upstream's."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
