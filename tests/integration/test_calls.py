@@ -25,6 +25,7 @@ from protocols.messages.devices import (
 from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from protocols.wire import drahealth_v1_pb2 as health
 from protocols.wire.plugins import HEALTH_V1
+from supervisor.base.errors import NotRunning
 from supervisor.calls.client import CallQuery, CallReader, read_calls
 from tests.support.device_node import RESOURCE, DeviceNode, running_node
 from tests.support.stub_driver import StubDriver, told_health
@@ -172,7 +173,8 @@ async def test_record_survives_reconnecting_plugins_but_not_the_process(node: De
     [end] = [item for item in records if item.method == "ListAndWatch" and "Unknown" in item.outcome]
     assert "ListAndWatch ended" in end.error
     await node.restart("devices")
-    batch = await reader.read()
+    # Its streams are back; the link for calls may be so a moment later.
+    batch = await until_async("the record of its next life", reader.read, errors=(NotRunning,))
     assert (batch.restarted, [item for item in batch.records if item.number <= records[-1].number]) == (True, [])
 
 
