@@ -131,8 +131,6 @@ class Plugin(service.DevicePluginServicer):
                 if BUG == "drops_changes_for_a_while":
                     over.wait(DROPPING_S)
                     sent = whole_list()
-        while BUG == "spins_after_a_list":
-            pass
 
     def Allocate(self, request: pb.AllocateRequest, context: grpc.ServicerContext) -> pb.AllocateResponse:
         requests = list(

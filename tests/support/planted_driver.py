@@ -17,7 +17,7 @@ import grpc
 from protocols.wire import dra_v1_pb2 as v1
 from supervisor.testing.api import ApiError
 from tests.support import conform_driver as sample
-from tests.support.planting import BUGS, bug, replace
+from tests.support.planting import BUGS, bug, replace, spin_after
 
 LATER_S = 1.0
 
@@ -308,14 +308,7 @@ def repeats_some_devices() -> None:
 
 @bug
 def spins_after_a_health_stream() -> None:
-    correct = sample.Health.NodeWatchResources
-
-    def watch(self: Any, request: Any, context: grpc.ServicerContext) -> Any:
-        yield from correct(self, request, context)
-        while not sample.ended.is_set():
-            pass
-
-    replace(sample.Health, "NodeWatchResources", watch)
+    spin_after(sample.Health, "NodeWatchResources", sample.ended)
 
 
 @bug

@@ -18,7 +18,7 @@ from protocols.wire import deviceplugin_v1beta1_pb2 as pb
 from tests.support import conform_plugin as sample
 from tests.support import planted_registry as planted_registry  # its bugs, too
 from tests.support.conform_plugin import POLL_S, Plugin
-from tests.support.planting import BUGS, bug, replace
+from tests.support.planting import BUGS, bug, replace, spin_after
 from tests.support.stubs import deviceplugin_v1beta1_pb2_grpc as service
 
 Lists = Iterator[pb.ListAndWatchResponse]
@@ -133,6 +133,11 @@ def ends_with_its_list() -> None:
         return correct(self, request, context)
 
     replace(Plugin, "ListAndWatch", listing)
+
+
+@bug
+def spins_after_a_list() -> None:
+    spin_after(Plugin, "ListAndWatch", sample.ended)
 
 
 @bug

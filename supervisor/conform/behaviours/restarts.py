@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 
-from supervisor.conform.busy import check_idle
+from supervisor.conform.busy import OPEN_S, check_idle
 from supervisor.conform.cdi import declared, names_of
 from supervisor.conform.scripts import run
 from supervisor.conform.stage import Stage
@@ -122,8 +122,7 @@ def _look(others: list[Path], when: str) -> None:
         raise Failed(f"device-plugins/{gone[0]}, which is not the plugin's, was removed at its {when}")
 
 
-SETTLE_S, OPEN_S = 0.5, 0.2
-"""OPEN_S: a call that is closed at its first list may never get to the loop that waits for changes."""
+SETTLE_S = 0.5
 
 
 @run

@@ -1,10 +1,11 @@
 """The health of devices, and how a driver reports it."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from supervisor.conform.busy import check_idle
+from supervisor.conform.busy import OPEN_S, check_idle
 from supervisor.conform.dra.driver_peer import DriverPeer, Health, Key
 from supervisor.conform.dra.driver_stage import DriverStage
 from supervisor.conform.scripts import check, run, several
@@ -144,6 +145,7 @@ async def idle(stage: DriverStage) -> None:
             another.open_health()
             if another.health:
                 await another.first_health(another.health)
+                await asyncio.sleep(OPEN_S)
         except Failed as error:
             raise NotApplicable(f"it needs a health stream: {error}") from None
         finally:
