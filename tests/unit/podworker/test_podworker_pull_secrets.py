@@ -10,9 +10,12 @@ import msgspec
 import pytest
 
 from actors.podworker.model.errors import ImageMissing
+from actors.podworker.pods.containers import pull_records
 from actors.podworker.pods.containers.images import Images, credentials
+from actors.podworker.pods.containers.pull_records import PullRecords
 from protocols.bus import NotFound, Unavailable, error_for
 from protocols.lifecycle.pods.types import read_pod
+from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work
 
@@ -117,6 +120,22 @@ def test_image_pulled_with_credentials_is_for_pods_that_have_them(tmp_path: Path
         pulled(fake, True, two=theirs)
     with pytest.raises(ImageMissing, match="does not have the proper credentials"):
         pulled(FakeDependencies(tmp_path / "later"), True, "Never")
+
+
+def test_image_is_for_no_pod_without_credentials_once_its_record_is_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that cannot be read, or more images than have records, would give a private image to all pods."""
+    monkeypatch.setattr(pull_records, "MAX_RECORDS", 1)
+    records, auth = PullRecords(tmp_path / "pulls"), cri_pb2.AuthConfig(username="one")
+    asyncio.run(records.succeeded("r.io/private", "id-1", auth))
+    assert not records.is_restricted("r.io/preloaded", "id-0")
+    asyncio.run(records.succeeded("r.io/public", "id-2", None))
+    for held in (records, PullRecords(tmp_path / "pulls")):
+        assert held.is_restricted("r.io/private", "id-1")
+    (tmp_path / "pulled-images.json").write_bytes(b"\xff")
+    assert pulled(FakeDependencies(tmp_path), True) == [None]
+    assert pulled(FakeDependencies(tmp_path), True) == []
 
 
 def test_runtime_that_is_away_says_nothing_about_credentials(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ A pull with credentials is on disk before it begins: one whose end nobody saw le
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,9 @@ from protocols.wire import cri_pb2
 ALL = "*"
 """Entry of an image that was pulled without credentials."""
 MAX_RECORDS, MAX_NAMES, MAX_CREDENTIALS = 2048, 8, 32
-"""Most images and pulls, names of an image, and credentials of a name. The oldest image that goes is for all pods, as
-one that was there before; a pod whose name or credentials went pulls again."""
+"""Most images and pulls, names of an image, credentials of a name. A pod whose name or credentials went pulls again.
+Once an image or a pull went, every pod does for images without a record."""
+log = logging.getLogger("podworker")
 
 
 class _Records(msgspec.Struct):
@@ -31,6 +33,8 @@ class _Records(msgspec.Struct):
     """Credentials, or ALL, by the image's id and by its name without tag and digest."""
     pulling: dict[str, int] = msgspec.field(default_factory=dict)
     """Pulls with credentials whose end is not known, by the image's name."""
+    lost: bool = False
+    """Records were lost: an image without one may have been pulled with credentials."""
 
 
 class PullRecords:
@@ -39,16 +43,13 @@ class PullRecords:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._writing = asyncio.Lock()
-        try:
-            self._records = msgspec.json.decode(path.read_bytes(), type=_Records)
-        except (OSError, msgspec.DecodeError):
-            self._records = _Records()
+        self._records = _read(path)
 
     def is_restricted(self, image: str, id: str) -> bool:
         """Return True if not every pod may use the present image of this name and id."""
         pulled = self._records.pulled.get(_digest(id))
         if pulled is None:
-            return _digest(image) in self._records.pulling
+            return self._records.lost or _digest(image) in self._records.pulling
         return ALL not in pulled.get(_digest(repository(image)), {})
 
     def may_use(self, image: str, id: str, known: "Iterable[cri_pb2.AuthConfig]") -> bool:
@@ -60,7 +61,7 @@ class PullRecords:
         """Record that a pull with credentials begins. Raises OSError: then it must not."""
         pulling, name = self._records.pulling, _digest(image)
         pulling[name] = pulling.get(name, 0) + 1
-        _shrink(pulling, MAX_RECORDS)
+        self._records.lost |= _shrink(pulling, MAX_RECORDS)
         await self._save()
 
     async def failed(self, image: str) -> None:
@@ -76,8 +77,9 @@ class PullRecords:
         names = pulled.setdefault(_digest(id), {})
         allowed = names.setdefault(_digest(repository(image)), {})
         allowed[_credential(auth) if auth is not None else ALL] = None
-        for entries, most in ((allowed, MAX_CREDENTIALS), (names, MAX_NAMES), (pulled, MAX_RECORDS)):
-            _shrink(entries, most)
+        _shrink(allowed, MAX_CREDENTIALS)
+        _shrink(names, MAX_NAMES)
+        self._records.lost |= _shrink(pulled, MAX_RECORDS)
         await self._save()
 
     def _end(self, image: str) -> None:
@@ -89,6 +91,17 @@ class PullRecords:
     async def _save(self) -> None:
         async with self._writing:
             await asyncio.to_thread(write_atomic, self._path, msgspec.json.encode(self._records))
+
+
+def _read(path: Path) -> _Records:
+    """Return the records of the file. Without readable ones, no image that is there is for all pods, as upstream."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Records)
+    except FileNotFoundError:
+        return _Records()
+    except (OSError, msgspec.DecodeError) as error:
+        log.error("pull records not read, images are pulled again path=%s error=%s", path, error)
+        return _Records(lost=True)
 
 
 def repository(image: str) -> str:
@@ -105,6 +118,9 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _shrink(entries: dict[str, Any], most: int) -> None:
-    while len(entries) > most:
-        del entries[next(iter(entries))]
+def _shrink(entries: dict[str, Any], most: int) -> bool:
+    """Delete the oldest entries beyond `most`. Returns True if there were any."""
+    excess = len(entries) - most
+    for key in list(entries)[: max(0, excess)]:
+        del entries[key]
+    return excess > 0
