@@ -9,6 +9,7 @@ import msgspec
 from actors.podworker.model.probe_metrics import ProbeMetrics
 from protocols.kinds import views
 from protocols.kube.meta import Object
+from protocols.lifecycle.pods.runtime_status import ordered_ips
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.devices import AdmitPod, AdmittedPod, PrepareClaims
 from protocols.messages.health import PodHeld
@@ -284,7 +285,8 @@ class NodeInfo(msgspec.Struct, frozen=True):
     """Such a runtime can let the kernel end all processes of a container that exceeds its memory."""
 
     def node(self, pod_ips: tuple[str, ...] = ()) -> NodeFields:
-        return NodeFields(self.node_name, self.host_ip, pod_ips, self.cpus, self.memory, self.storage)
+        ips = ordered_ips(pod_ips, self.host_ip)
+        return NodeFields(self.node_name, self.host_ip, ips, self.cpus, self.memory, self.storage)
 
 
 class Dependencies(msgspec.Struct, frozen=True):

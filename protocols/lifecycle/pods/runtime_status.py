@@ -1,7 +1,7 @@
 """Lookups in the runtime status of a pod. Pure."""
 
 import ipaddress
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -22,6 +22,11 @@ def network_ips(network: "cri_pb2.PodSandboxNetworkStatus") -> tuple[str, ...]:
     except ValueError:
         return ()
     return tuple(sorted(families.values(), key=texts.index))
+
+
+def ordered_ips(ips: Iterable[str], host_ip: str) -> tuple[str, ...]:
+    """Return a pod's addresses, that of the node's family first."""
+    return tuple(sorted(ips, key=lambda ip: (":" in ip) != (":" in host_ip)))
 
 
 def by_name(status: PodStatus) -> dict[str, list[ContainerStatus]]:

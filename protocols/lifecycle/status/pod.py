@@ -290,10 +290,10 @@ def _addresses(inputs: StatusInputs, before: views.PodStatus) -> views.PodStatus
     if inputs.host_ip:
         addresses["hostIP"] = inputs.host_ip
         addresses["hostIPs"] = [{"ip": inputs.host_ip}]
-    ips = list(inputs.runtime.ips)
+    ips = runtime_status.ordered_ips(inputs.runtime.ips, inputs.host_ip)
     on_host = inputs.spec.host_network and inputs.rejected is None
     if not ips and inputs.host_ip and (on_host or runtime_status.current_sandbox(inputs.runtime) is not None):
-        ips = [inputs.host_ip]  # also of a runtime whose sandboxes have no network of their own
+        ips = (inputs.host_ip,)  # also of a runtime whose sandboxes have no network of their own
     if ips:
         addresses |= {"podIP": ips[0], "podIPs": [{"ip": ip} for ip in ips]}
     elif before.get("podIP"):

@@ -1,9 +1,12 @@
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, Final
 
 import hypothesis.strategies as st
+import msgspec
 from hypothesis import given
 
+from actors.podworker.model.dependencies import NodeInfo
 from protocols.kinds import views
 from protocols.kube.meta import Object
 from protocols.lifecycle.pods.stages import Facts, advance
@@ -106,6 +109,12 @@ def test_a_running_pod() -> None:
     assert entry["state"] == {"running": {"startedAt": "2023-11-14T22:13:11Z"}}
     assert conditions(shown)["Ready"] == ("True", "")
     assert shown["podIPs"] == [{"ip": "10.0.0.1"}]
+
+
+def test_addresses_begin_with_that_of_the_nodes_family() -> None:
+    shown = status(pod(container("a")), msgspec.structs.replace(runtime(run("a")), ips=("fd00::1", "10.0.0.1")))
+    assert (shown["podIP"], shown["podIPs"]) == ("10.0.0.1", [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}])
+    assert NodeInfo("n", Path(), Path(), "fd00::9").node(("10.0.0.1", "fd00::1")).pod_ips == ("fd00::1", "10.0.0.1")
 
 
 def test_an_initialized_pod_stays_so_while_a_sidecar_or_all_containers_start_again() -> None:

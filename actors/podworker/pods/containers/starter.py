@@ -105,12 +105,12 @@ class Starter:
         with span(spec.uid, "image", container=container.name, image=container.image):
             volumes = await self._images.volumes(spec, container)
             image = await self._images.ensure(spec, container)
-        ips = await self._ips(request)
+        node = self._deps.node_fields(await self._ips(request))
         inputs = ConfigInputs(
             spec=spec,
             container=container,
             attempt=request.step.attempt,
-            node=self._deps.node_fields(ips),
+            node=node,
             root=node_info.root,
             target=request.step.target,
             image_ref=image.id,
@@ -122,7 +122,7 @@ class Starter:
             if file_refs(container)
             else {},
             services=service_variables(spec, self._deps.services(), node_info.api),
-            own_ips=() if self._on_node(spec) else ips,
+            own_ips=() if self._on_node(spec) else node.pod_ips,
             images=volumes,
             recursive=await self._recursive(spec, container),
             mounted=node_info.root_user or not node_info.embedded,

@@ -177,7 +177,7 @@ class PodProbes:
         if not probes:
             return
         node_info = self._deps.node_info
-        ip = status.ips[0] if status.ips else node_info.host_ip
+        ip = next(iter(runtime_status.ordered_ips(status.ips, node_info.host_ip)), node_info.host_ip)
         options = ProberOptions(
             deps=self._deps,
             spec=self._spec,
