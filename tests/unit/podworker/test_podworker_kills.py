@@ -225,7 +225,7 @@ async def test_pre_stop_hook_calls_the_pod_although_pleg_does_not_know_it_yet(
     """Else it calls that port of the node, where another program may listen."""
     called = list[str]()
 
-    async def run_hook(deps: object, container: object, hook: object, id: str, ip: str, timeout: float) -> None:
+    async def run_hook(deps: object, spec: object, container: object, hook: object, id: str, ip: str, s: float) -> None:
         called.append(ip)
 
     monkeypatch.setattr(killer_module, "run_hook", run_hook)

@@ -13,7 +13,7 @@ from hypothesis import given
 
 from actors.podworker.model.probe_metrics import ProbeMetrics
 from actors.podworker.pods.probes import handlers
-from actors.podworker.pods.probes.handlers import check, http_url
+from actors.podworker.pods.probes.handlers import check, http_url, run_hook
 from protocols.bus import BusError, DeadlineExceeded, Unavailable
 from protocols.kinds import views
 from protocols.kube.meta import Object
@@ -165,6 +165,28 @@ async def test_checks_of_real_sockets(tmp_path: Path) -> None:
     assert await check(deps, {"tcpSocket": {"port": port}}, target, 30) == ProbeAttempt(ProbeOutcome.FAILURE, dialled)
     assert (await http("/200")) == ProbeAttempt(ProbeOutcome.FAILURE, f'Get "http://127.0.0.1:{port}/200": {dialled}')
     assert "no port named" in (await check(deps, {"tcpSocket": {"port": "x"}}, target, 30)).output
+
+
+async def test_https_hook_of_a_server_without_tls_is_called_in_plain_text(tmp_path: Path) -> None:
+    seen = b""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal seen
+        seen = await reader.read(4096)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    fake = FakeDependencies(tmp_path)
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        headers = [{"name": "Authorization", "value": "s"}, {"name": "X-A", "value": "1"}]
+        hook: Any = {"httpGet": {"port": port, "scheme": "HTTPS", "httpHeaders": headers}}
+        spec = read_pod(pod(container("a")))
+        await run_hook(fake.deps, spec, spec.containers[0], hook, "c1", "127.0.0.1", 30)
+    assert b"X-A: 1" in seen
+    assert b"Authorization" not in seen
+    text = f"request to HTTPS lifecycle hook 127.0.0.1:{port} got HTTP response, retry with HTTP succeeded"
+    assert fake.recorder.events == [("Warning", "LifecycleHTTPFallback", text)]
 
 
 def has_ipv6() -> bool:

@@ -127,7 +127,7 @@ class Killer:
         ip = status.ips[0] if status is not None and status.ips else shown
         try:
             with span(spec.uid, "preStop hook", container=container.name):
-                await run_hook(self._deps, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
+                await run_hook(self._deps, spec, container, hook, container_id, ip, max(0.1, until - time.monotonic()))
         except HookFailed as error:
             name = container.name
             log.warning("preStop hook failed pod=%s/%s container=%s error=%s", spec.namespace, spec.name, name, error)

@@ -172,7 +172,7 @@ class Starter:
             ips = sandbox.ips or await self._deps.runtime.sandbox_ips(sandbox.sandbox_id)
             ip = ips[0] if ips else self._deps.node_info.host_ip
             with span(spec.uid, "postStart hook", container=container.name):
-                await run_hook(self._deps, container, hook, container_id, ip, POST_START_S)
+                await run_hook(self._deps, spec, container, hook, container_id, ip, POST_START_S)
         except (HookFailed, BusError) as error:
             log.warning("postStart hook failed pod=%s/%s container=%s error=%s", *_named(spec, container), error)
             self._deps.recorder.pod(spec, "Warning", "FailedPostStartHook", "PostStartHook failed", container)

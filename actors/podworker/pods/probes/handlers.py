@@ -31,6 +31,10 @@ REDIRECT_CODES = (301, 302, 303, 307, 308)
 LONGEST_HEADER = 64 << 10
 """Bytes of each of an answer's headers, of which there are at most 128; kubelet takes 10 MiB of all."""
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
+NO_TLS = "WRONG_VERSION_NUMBER"
+"""OpenSSL's reason for an answer that is not TLS."""
+SECRET = "authorization"
+"""The header that is not sent in plain text."""
 SERVING = "SERVING"
 HEALTH = ("UNKNOWN", SERVING, "NOT_SERVING", "SERVICE_UNKNOWN")
 """Statuses of a HealthCheckResponse by their numbers."""
@@ -240,6 +244,7 @@ def hook_failure(spec: PodSpec, container: ContainerSpec, hook: views.LifecycleH
 
 async def run_hook(
     deps: Dependencies,
+    spec: PodSpec,
     container: ContainerSpec,
     hook: views.LifecycleHandler,
     container_id: str,
@@ -253,13 +258,33 @@ async def run_hook(
                 await _run_command(deps, hook["exec"], container_id, timeout)
             elif hook.get("httpGet"):
                 with contextlib.suppress(aiohttp.ClientPayloadError):
-                    await fetch(hook["httpGet"], target(container, container_id, ip), timeout, HOOK_AGENT)
+                    await _request(deps, spec, hook["httpGet"], target(container, container_id, ip), timeout)
             else:
                 await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))
     except TimeoutError:
         raise HookTimedOut(f"did not end within {timeout:g} s") from None
     except (BusError, OSError, aiohttp.ClientError, ValueError) as error:
         raise HookFailed(" ".join(str(error).split()) or type(error).__name__) from None
+
+
+async def _request(
+    deps: Dependencies, spec: PodSpec, source: views.HTTPGetAction, target: ProbeTarget, timeout: float
+) -> None:
+    """Call an HTTP hook. If the server of an HTTPS one speaks plain HTTP, that is used, as upstream."""
+    try:
+        await fetch(source, target, timeout, HOOK_AGENT)
+    except aiohttp.ClientConnectorSSLError as error:
+        if getattr(error.os_error, "reason", "") != NO_TLS:
+            raise
+        headers = [header for header in source.get("httpHeaders") or () if header.get("name", "").lower() != SECRET]
+        plain: views.HTTPGetAction = {**source, "scheme": "HTTP", "httpHeaders": headers}
+        try:
+            await fetch(plain, target, timeout, HOOK_AGENT)
+        except (OSError, aiohttp.ClientError):
+            raise error from None
+        where = "{}:{}".format(*address(source, target))
+        text = f"request to HTTPS lifecycle hook {where} got HTTP response, retry with HTTP succeeded"
+        deps.recorder.pod(spec, "Warning", "LifecycleHTTPFallback", text)
 
 
 async def _run_command(deps: Dependencies, action: views.ExecAction, container_id: str, timeout: float) -> None:
