@@ -160,6 +160,16 @@ def test_all_refused_is_a_pull_that_failed(tmp_path: Path) -> None:
         pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))
 
 
+def test_reasons_of_cri_for_a_failed_pull_are_those_of_the_container(tmp_path: Path) -> None:
+    fake = FakeDependencies(tmp_path)
+    fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "RegistryUnavailable: 503")]
+    text = "image pull failed for r.io/b:1 because the registry is unavailable: 503"
+    with pytest.raises(ImageMissing, match=f"^{text}$") as failed:
+        pulled(fake)
+    assert failed.value.reason == "RegistryUnavailable"
+    assert fake.recorder.events[-1][2] == 'Failed to pull image "r.io/b:1": RegistryUnavailable: 503'
+
+
 async def test_a_pod_runs_by_the_handler_of_its_class(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(runtimeClassName="small"))
     scene.fake.objects.items[("RuntimeClass", "small")] = {"metadata": {"name": "small"}, "handler": "vm"}

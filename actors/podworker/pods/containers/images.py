@@ -31,6 +31,12 @@ ALWAYS, NEVER = "Always", "Never"
 ERR_NAME, ERR_INSPECT = "InvalidImageName", "ImageInspectError"
 NO_SECRET = "FailedToRetrieveImagePullSecret"
 ERR_PULL, BACK_OFF, ERR_NEVER = "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull"
+CRI_FAULTS = {
+    "RegistryUnavailable": "the registry is unavailable",
+    "SignatureValidationFailed": "the signature validation failed",
+}
+"""Reasons with which runtimes begin the text of a failed pull, and upstream's words for them."""
+PULL_FAULTS = (ERR_PULL, *CRI_FAULTS)
 ABSENT = "not present with pull policy of Never"
 FOREIGN = "present with pull policy of Never but does not have the proper credentials to access the image"
 _PART = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
@@ -222,7 +228,7 @@ class Images:
         if failed is not None and self._clock() < failed.until:
             message = f'Back-off pulling image "{image}"'
             self._event(spec, "BackOff", message, container)
-            raise ImageMissing(BACK_OFF, f"{message}: {ERR_PULL}: {failed.why}")
+            raise ImageMissing(BACK_OFF, f"{message}: {failed.why}")
         known = await self._credentials(spec, container)
         self._event(spec, "Pulling", f'Pulling image "{image}"', container)
         began = self._clock()
@@ -233,9 +239,10 @@ class Images:
         except BusError as error:
             times = failed.times + 1 if failed else 1
             until = self._clock() + backoff_delay(times, FIRST_S, MOST_S)
-            self._failed[image] = _Failed(times, until, str(error))
+            reason, why = pull_fault(image, str(error))
+            self._failed[image] = _Failed(times, until, f"{reason}: {why}")
             self._event(spec, "Failed", f'Failed to pull image "{image}": {error}', container, "Warning")
-            raise ImageMissing(ERR_PULL, str(error)) from None
+            raise ImageMissing(reason, why) from None
         self._failed.pop(image, None)
         seconds = format_duration(self._clock() - began)
         message = f'Successfully pulled image "{image}" in {seconds} ({seconds} including waiting).'
@@ -285,6 +292,14 @@ class Images:
 
     def _event(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
         self._deps.recorder.pod(spec, kind, reason, message, container)
+
+
+def pull_fault(image: str, text: str) -> tuple[str, str]:
+    """Return the reason and message of a container whose image could not be pulled, from the runtime's text."""
+    for reason, what in CRI_FAULTS.items():
+        if text.startswith(reason):
+            return reason, f"image pull failed for {image} because {what}{text.removeprefix(reason)}"
+    return ERR_PULL, text
 
 
 def check_user(spec: PodSpec, container: ContainerSpec, image: ImageFound) -> None:

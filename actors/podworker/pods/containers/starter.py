@@ -12,7 +12,7 @@ from actors.podworker.logs import files
 from actors.podworker.model.dependencies import Dependencies
 from actors.podworker.model.errors import ContainerConfigInvalid, HookFailed, ImageMissing, ReferenceUnreadable
 from actors.podworker.pods.containers.config import ConfigInputs, container_config, wants_recursive
-from actors.podworker.pods.containers.images import ERR_PULL, Images
+from actors.podworker.pods.containers.images import PULL_FAULTS, Images
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.containers.names import RESOLV, needs_resolv, read, write_hosts
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
@@ -94,7 +94,7 @@ class Starter:
             return self._failed(spec, container, Waiting(CONFIG_ERROR, str(error)), soon)
         except ImageMissing as error:
             self._deps.recorder.pod(spec, "Warning", "Failed", f"Error: {error.reason}", container)
-            return Failure(Waiting(error.reason, str(error)), soon=error.reason == ERR_PULL)
+            return Failure(Waiting(error.reason, str(error)), soon=error.reason in PULL_FAULTS)
         except BusError as error:
             return self._failed(spec, container, Waiting(CREATE_ERROR, _sure(error)))
         self._deps.recorder.pod(spec, "Normal", "Created", "Container created", container)
