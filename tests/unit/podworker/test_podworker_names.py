@@ -7,6 +7,7 @@ from actors.podworker.clients.api import address, addresses
 from actors.podworker.model.dependencies import Address
 from actors.podworker.pods.containers.names import content, dns_config, has_hosts, hostname
 from actors.podworker.pods.environment.services import service_variables
+from actors.podworker.pods.workers import sync
 from protocols.kinds import views
 from protocols.kube.meta import UNROUTED, Object
 from protocols.lifecycle.pods.types import read_pod
@@ -169,3 +170,21 @@ def test_resolver() -> None:
         ["lab.example", "svc.example"],
         ["ndots:5", "rotate"],
     )
+
+
+async def test_dns_beyond_the_limits_of_resolvers_is_left_out_and_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    searches = [f"{number:02}.{'x' * 70}" for number in range(30)]
+    nodes = f"search long.{'x' * 250} lab.example.\n" + "".join(f"nameserver 192.0.2.{n}\n" for n in range(3))
+    monkeypatch.setattr(sync, "node_resolv", lambda spec: nodes)
+    raw = pod(container("a"), dnsConfig={"nameservers": ["10.0.0.1"], "searches": ["lab.example", *searches]})
+    scene = Scene(tmp_path, raw)
+    config = dns_config(read_pod(raw), nodes)
+    assert config is not None
+    assert config.servers == ["192.0.2.0", "192.0.2.1", "192.0.2.2"]
+    assert config.searches == ["lab.example", *searches[:27]]
+    async with at_work(scene):
+        await scene.running()
+    texts = [text for _, reason, text in scene.fake.recorder.events if reason == "DNSConfigForming"]
+    assert [text.partition(":")[2][:12] for text in texts] == [" 192.0.2.0 1", " lab.example"]

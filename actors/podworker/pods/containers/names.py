@@ -4,7 +4,7 @@ The hosts file is kubelet's. Pods of the embedded runtime are on the node's netw
 Where it cannot be mounted (other users than root), pods that add nothing to it see the node's file itself.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from actors.podworker.model.errors import HostnameTooLong
@@ -15,6 +15,8 @@ from protocols.wire import cri_pb2
 
 CLUSTER_DOMAIN = "cluster.local"
 LONGEST, LONGEST_FQDN = 63, 64
+MAX_SERVERS, MAX_SEARCHES, SEARCH_CHARACTERS, LONGEST_SEARCH = 3, 32, 2048, 253
+"""Limits of a resolver's configuration: nameservers, search paths, their characters in all, those of one."""
 PLACE = "/etc/hosts"
 RESOLV = "/etc/resolv.conf"
 LOOPBACK = "127.0.0.1"
@@ -75,12 +77,34 @@ def needs_resolv(spec: PodSpec) -> bool:
 
 
 def dns_config(spec: PodSpec, resolv: str) -> "cri_pb2.DNSConfig | None":
-    """Return the DNS configuration, None for the node's. `resolv`: the node's resolv.conf.
+    """Return the DNS configuration within upstream's limits, None for the node's. `resolv`: the node's resolv.conf.
 
     There is no cluster DNS: ClusterFirst is like Default.
     """
-    pod = spec.raw.get("spec") or {}
-    given = pod.get("dnsConfig") or {}
+    whole = _joined_config(spec, resolv)
+    if whole is None:
+        return None
+    servers, searches = whole.servers[:MAX_SERVERS], _fitting(whole.searches)
+    return cri_pb2.DNSConfig(servers=servers, searches=searches, options=whole.options)
+
+
+def dns_excess(spec: PodSpec, resolv: str) -> list[str]:
+    """Return upstream's texts for what the configurations of pod and node have beyond the limits."""
+    whole, applied = _joined_config(spec, resolv), dns_config(spec, resolv)
+    if whole is None or applied is None:
+        return []
+    texts = []
+    if len(applied.servers) < len(whole.servers):
+        omitted = "Nameserver limits were exceeded, some nameservers have been omitted"
+        texts.append(f"{omitted}, the applied nameserver line is: {' '.join(applied.servers)}")
+    if len(applied.searches) < len(whole.searches):
+        omitted = "Search Line limits were exceeded, some search paths have been omitted"
+        texts.append(f"{omitted}, the applied search line is: {' '.join(applied.searches)}")
+    return texts
+
+
+def _joined_config(spec: PodSpec, resolv: str) -> "cri_pb2.DNSConfig | None":
+    given = (spec.raw.get("spec") or {}).get("dnsConfig") or {}
     if not given:
         return None
     own = _parsed(resolv) if needs_resolv(spec) else cri_pb2.DNSConfig()
@@ -89,6 +113,14 @@ def dns_config(spec: PodSpec, resolv: str) -> "cri_pb2.DNSConfig | None":
         searches=_joined(own.searches, given.get("searches")),
         options=_options(own.options, given.get("options") or []),
     )
+
+
+def _fitting(searches: Sequence[str]) -> list[str]:
+    """Return the search paths within the limits: the first ones, without those that a resolver may abort at."""
+    fitting = [path for path in searches[:MAX_SEARCHES] if len(path) <= LONGEST_SEARCH]
+    while len(" ".join(fitting)) > SEARCH_CHARACTERS:
+        fitting.pop()
+    return fitting
 
 
 def _joined(first: Iterable[str], more: list[str] | None) -> list[str]:
@@ -110,7 +142,7 @@ def _parsed(resolv: str) -> "cri_pb2.DNSConfig":
             config.servers.append(rest[0])
         elif word == "search":
             del config.searches[:]
-            config.searches.extend(rest)
+            config.searches.extend(path.removesuffix(".") or path for path in rest)
         elif word == "options":
             config.options.extend(rest)
     return config

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from actors.podworker.model.dependencies import NodeFields
 from actors.podworker.model.errors import HostnameTooLong, RuntimeClassUnknown, SyncFailed, VolumeNotReady
+from actors.podworker.pods.containers.names import dns_excess
 from actors.podworker.pods.containers.sandbox import runtime_handler, sandbox_config
 from actors.podworker.pods.containers.security import REASON, unenforced
 from actors.podworker.pods.containers.starter import SandboxRef, Starter, StartRequest, node_resolv
@@ -323,12 +324,14 @@ class PodSync:
         return SandboxRef(sandbox_id, plan.create_sandbox)
 
     def _announce_sandbox(self, plan: PodActions) -> None:
-        """Record that a sandbox is replaced, or before the first one what of the pod is not enforced."""
+        """Record that a sandbox is replaced, or before the first one what is not enforced, and what DNS leaves out."""
         record_event, spec, node_info = self._deps.recorder.pod, self._state.spec, self._deps.node_info
         if plan.create_sandbox > 0:
             record_event(spec, "Normal", "SandboxChanged", "Pod sandbox changed, it will be killed and re-created.")
         elif text := unenforced(spec, node_info.embedded, node_info.root_user):
             record_event(spec, "Warning", REASON, text)
+        for text in dns_excess(spec, node_resolv(spec)):
+            record_event(spec, "Warning", "DNSConfigForming", text)
 
     @staticmethod
     def _make_log_directory(path: str) -> None:
