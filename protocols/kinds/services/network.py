@@ -1,5 +1,7 @@
 """Services, Endpoints and EndpointSlices. Nothing proxies the addresses of services."""
 
+from itertools import islice
+
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
@@ -59,9 +61,10 @@ class _SliceStrategy(Strategy):
 def _external_ip(obj: Object) -> str:
     if text(obj, "spec", "type") == "ExternalName":
         return text(obj, "spec", "externalName")
-    ingress = items(obj, "status", "loadBalancer", "ingress")
+    balanced = text(obj, "spec", "type") == BALANCER
+    ingress = items(obj, "status", "loadBalancer", "ingress") if balanced else []
     given = sorted({text(place, "ip") or text(place, "hostname") for place in ingress} - {""})
-    missing = "<pending>" if text(obj, "spec", "type") == BALANCER else NONE
+    missing = "<pending>" if balanced else NONE
     return ",".join([*given, *(at(obj, "spec", "externalIPs") or ())]) or missing
 
 
@@ -74,13 +77,10 @@ def _service_ports(obj: Object) -> str:
 
 
 def _endpoints(obj: Object) -> str:
-    endpoints = [
-        _joined(text(address, "ip"), port.get("port"))
-        for subset in items(obj, "subsets")
-        for port in items(subset, "ports") or [{}]
-        for address in items(subset, "addresses")
-    ]
-    return _first(endpoints) or NONE
+    subsets = [(items(subset, "addresses"), items(subset, "ports") or [{}]) for subset in items(obj, "subsets")]
+    pairs = ((address, port) for addresses, ports in subsets for port in ports for address in addresses)
+    shown = [_joined(text(address, "ip"), port.get("port")) for address, port in islice(pairs, MOST_SHOWN)]
+    return _first(shown, sum(len(addresses) * len(ports) for addresses, ports in subsets)) if subsets else NONE
 
 
 def _joined(ip: str, port: int | None) -> str:
@@ -88,18 +88,21 @@ def _joined(ip: str, port: int | None) -> str:
     return ip if port is None else f"{host}:{port}"
 
 
-def _first(texts: list[str]) -> str:
-    more = f" + {len(texts) - MOST_SHOWN} more..." if len(texts) > MOST_SHOWN else ""
+def _first(texts: list[str], count: int) -> str:
+    """Join the first texts of `count`."""
+    more = f" + {count - MOST_SHOWN} more..." if count > MOST_SHOWN else ""
     return ",".join(texts[:MOST_SHOWN]) + more
 
 
 def _slice_ports(obj: Object) -> str:
     named = ((text(port, "port"), port.get("name")) for port in items(obj, "ports"))
-    return _first([number or ("*" if name is None else str(name)) for number, name in named]) or UNSET
+    shown = [number or ("*" if name is None else str(name)) for number, name in named]
+    return _first(shown, len(shown)) or UNSET
 
 
 def _slice_endpoints(obj: Object) -> str:
-    return _first([str(a) for each in items(obj, "endpoints") for a in at(each, "addresses") or ()]) or UNSET
+    shown = [str(address) for each in items(obj, "endpoints") for address in at(each, "addresses") or ()]
+    return _first(shown, len(shown)) or UNSET
 
 
 SERVICES = Served(
