@@ -311,8 +311,8 @@ def _reference(obj: Object) -> str:
     reference = at(obj, "spec", "paramRef")
     if reference is None:
         return "<unset>"
-    namespace = f"{reference['namespace']}/" if reference.get("namespace") else ""
-    return namespace + str(reference.get("name") or "*")
+    name = reference.get("name")
+    return f"{reference.get('namespace') or '*'}/{name}" if name else "*"
 
 
 def _param_kind(obj: Object) -> str:

@@ -76,18 +76,21 @@ def _exit_word(ended: Object) -> str:
 
 
 def _container_word(pod: Object, word: str) -> str:
-    running = False
+    running, failed = False, ""
     for state in reversed(items(pod, "status", "containerStatuses")):
         waiting, ended = text(state, "state", "waiting", "reason"), at(state, "state", "terminated")
         if waiting:
             word = waiting
         elif ended is not None:
             word = text(ended, "reason") or _exit_word(ended)
+            failed = word if ended.get("exitCode") else failed
         elif state.get("ready") is True and at(state, "state", "running") is not None:
             running = True
-    if word == "Completed" and running:
-        return "Running" if _is_true(pod, "Ready") else "NotReady"
-    return word
+    if word != "Completed":
+        return word
+    if running and _is_true(pod, "Ready"):
+        return "Running"
+    return failed or ("NotReady" if running else word)
 
 
 def _is_true(pod: Object, kind: str) -> bool:

@@ -233,7 +233,7 @@ CLAIMS = Served(
         NAME,
         PHASE,
         Column("Volume", cell("spec", "volumeName")),
-        Column("Capacity", _of_volume(cell("status", "capacity", "storage"))),
+        Column("Capacity", _of_volume(cell("status", "capacity", "storage", missing="0"))),
         Column("Access Modes", _of_volume(partial(_modes, "status"))),
         CLASS,
         ATTRIBUTES,

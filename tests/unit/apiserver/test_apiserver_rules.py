@@ -182,6 +182,9 @@ def test_status_word_of_pods() -> None:
     assert shown({"state": {"waiting": {"reason": "CrashLoopBackOff"}}}, up) == "CrashLoopBackOff"
     assert shown({"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}, up) == "NotReady"
     assert shown({"state": {"terminated": {"exitCode": 3}}}) == "ExitCode:3"
+    done = {"state": {"terminated": {"reason": "Completed", "exitCode": 0}}}
+    failed = {"state": {"terminated": {"reason": "OOMKilled", "exitCode": 137}}}
+    assert (shown(done), shown(done, failed), shown(done, failed, up)) == ("Completed", "OOMKilled", "OOMKilled")
     assert shown(up, deletionTimestamp="2026-01-01T00:00:00Z") == "Terminating"
     assert status({"status": {"phase": "Failed", "reason": "Evicted"}}) == "Evicted"
     two = {"spec": {"containers": [{"name": "a"}, {"name": "b"}]}, "status": {"containerStatuses": [up]}}

@@ -113,6 +113,10 @@ DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
          {"Status": "Bound", "Access Modes": "", "Capacity": ""}),
         ("persistentvolumeclaims", {"metadata": OF_CLASS, "spec": {"volumeName": "v"}, "status": BOUND},
          {"Status": "Terminating", "Access Modes": "RWO,RWX", "Capacity": "1Gi", "StorageClass": "old"}),
+        ("persistentvolumeclaims", {"spec": {"volumeName": "v"}}, {"Capacity": "0"}),
+        ("validatingadmissionpolicybindings", {"spec": {"paramRef": {"name": "x"}}}, {"ParamRef": "*/x"}),
+        ("validatingadmissionpolicybindings", {"spec": {"paramRef": {"name": "x", "namespace": "n"}}},
+         {"ParamRef": "n/x"}),
         ("storageclasses", {"metadata": {"name": "x", "annotations": DEFAULT}}, {"Name": "x (default)"}),
     ],
 )  # fmt: skip
