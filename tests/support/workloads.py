@@ -70,7 +70,7 @@ def update_faults(plural: str, new: Object, old: Object) -> list[str]:
     new = _copied(new)
     strategy.default(new)
     strategy.prepare_update(new, old)
-    return shown(strategy.validate_update(new, old))
+    return shown(strategy.update_causes(new, old))
 
 
 def status_faults(plural: str, new: Object, old: Object) -> list[str]:

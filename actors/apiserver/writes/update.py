@@ -71,7 +71,7 @@ def _prepare(target: Target, new: Object, old: Object) -> list[Cause]:
         strategy.prepare_finalize(new, old)
         return strategy.validate_finalize(new)
     strategy.prepare_update(new, old)
-    return strategy.validate_update(new, old)
+    return strategy.update_causes(new, old)
 
 
 def _check_identity(target: Target, new: Object, old: Object, patching: bool) -> None:

@@ -28,6 +28,7 @@ class CronJobStrategy(WorkloadStrategy):
     """CronJobs: names leave room for the suffix that the controller gives to each job."""
 
     names_pods = True
+    ratcheted = "spec.jobTemplate.spec.template"
     spec_defaults: ClassVar[Object] = {
         "concurrencyPolicy": "Allow",
         "suspend": False,

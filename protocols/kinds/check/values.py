@@ -99,12 +99,19 @@ def strict_cidr_faults(text: str) -> list[str]:
     return [HOST_BITS] if network.network_address != ipaddress.ip_address(host) else []
 
 
-def without_stored(causes: Causes, stored: Callable[[], Causes]) -> Causes:
-    """Drop the causes about unusual addresses that the stored object has, too: upstream accepted them before 1.36."""
-    if not any(cause.message.endswith(UNUSUAL) for cause in causes):
-        return causes
-    known = {cause.message for cause in stored()}
-    return [cause for cause in causes if not (cause.message.endswith(UNUSUAL) and cause.message in known)]
+def without_stored(causes: Causes, stored: Callable[[], Causes], ratcheted: str = "") -> Causes:
+    """Drop causes that the stored object has, too: those below the path `ratcheted`, and those about unusual addresses.
+
+    Upstream accepted such addresses before 1.36.
+    """
+    prefix = f"{ratcheted}."
+    below = {cause for cause in causes if ratcheted and cause.field.startswith(prefix)}
+    unusual = {cause.message for cause in causes if cause.message.endswith(UNUSUAL)}
+    if below or unusual:
+        before = stored()
+        below.intersection_update(before)
+        unusual.intersection_update(cause.message for cause in before)
+    return [cause for cause in causes if cause not in below and cause.message not in unusual]
 
 
 def _port_name_faults(text: str) -> list[str]:

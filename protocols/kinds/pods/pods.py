@@ -54,6 +54,7 @@ class PodStrategy(Strategy):
     status_keeps = ("ownerReferences",)
     parts = tuple(PARTS)
     has_generation = True
+    ratcheted = "spec"
 
     def default(self, obj: Object) -> None:
         apply_defaults(obj)

@@ -5,10 +5,10 @@ import ipaddress
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause, forbidden, invalid, required
+from protocols.kinds.check.causes import forbidden, invalid, required
 from protocols.kinds.check.selectors import label_selector
 from protocols.kinds.check.table import Causes, Ordered, each, needed, one_of, texts, together
-from protocols.kinds.check.values import address, cidr_faults, port, port_number, strict_cidr_faults, without_stored
+from protocols.kinds.check.values import address, cidr_faults, port, port_number, strict_cidr_faults
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import Column, Served
 from protocols.kinds.served.strategy import Strategy
@@ -97,9 +97,6 @@ class _NetworkPolicyStrategy(Strategy):
                 value.setdefault("protocol", "TCP")
         if not spec.get("policyTypes"):
             spec["policyTypes"] = [INGRESS, EGRESS] if spec.get("egress") else [INGRESS]
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return without_stored(super().validate_update(new, old), lambda: self.validate_create(old))
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         return [NOT_ENFORCED] if old is None else []

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from protocols.kinds.check.causes import Cause
 from protocols.kinds.check.table import Check, Struct, causes_of, changed_causes
+from protocols.kinds.check.values import without_stored
 from protocols.kube.meta import Object
 
 METADATA = ("annotations", "finalizers", "labels", "ownerReferences")
@@ -41,6 +42,8 @@ class Strategy:
     """Checks of a whole object, for its creation and for each update."""
     immutable: tuple[str, ...] = ()
     """Paths of the fields that no update changes, such as `spec.selector`."""
+    ratcheted: str = ""
+    """Path below which an update may keep what is wrong with the stored object: its rules may be newer than it."""
     status_rules: Check = Struct()
     """Checks of a whole object, for a write of its status."""
 
@@ -80,6 +83,10 @@ class Strategy:
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:
         return self.validate_create(new) + changed_causes(new, old, *self.immutable)
+
+    def update_causes(self, new: Object, old: Object) -> list[Cause]:
+        """Return the causes of `validate_update` without those that the stored object may keep."""
+        return without_stored(self.validate_update(new, old), lambda: self.validate_create(old), self.ratcheted)
 
     def validate_status(self, new: Object, old: Object) -> list[Cause]:
         return causes_of(self.status_rules, "", new)

@@ -5,8 +5,6 @@ from itertools import islice
 from msgspec.structs import asdict
 
 from protocols.kinds import table as kinds
-from protocols.kinds.check.causes import Cause
-from protocols.kinds.check.values import without_stored
 from protocols.kinds.served.columns import AGE, NAME, NONE, cell, field
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -29,9 +27,6 @@ class _EndpointsStrategy(Strategy):
             for port in items(subset, "ports"):
                 port["protocol"] = port.get("protocol") or "TCP"
 
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return without_stored(super().validate_update(new, old), lambda: self.validate_create(old))
-
 
 class _SliceStrategy(Strategy):
     has_generation = True
@@ -48,9 +43,6 @@ class _SliceStrategy(Strategy):
 
     def prepare_update(self, new: Object, old: Object) -> None:
         self.prepare_create(new)
-
-    def validate_update(self, new: Object, old: Object) -> list[Cause]:
-        return without_stored(super().validate_update(new, old), lambda: self.validate_create(old))
 
     def bumps_generation(self, new: Object, old: Object) -> bool:
         parts = ("addressType", "endpoints", "ports")

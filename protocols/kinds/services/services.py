@@ -250,7 +250,7 @@ class ServiceStrategy(Strategy):
         before = old.get("spec") or {}
         causes = settle(dict(new["spec"]), before, self.families)
         return causes or [
-            *without_stored(_service_causes(new), lambda: _service_causes(old)),
+            *_service_causes(new),
             *change_causes(new["spec"], before),
             *class_change_causes(new["spec"], before),
             *_health_port_change_causes(new["spec"], before),

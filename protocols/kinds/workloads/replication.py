@@ -60,6 +60,7 @@ class TemplateStrategy(Strategy):
     """PodTemplates, which have no spec: the template itself counts for the generation."""
 
     has_generation = True
+    ratcheted = "template"
 
     def default(self, obj: Object) -> None:
         default_template(obj.get("template"))

@@ -29,6 +29,7 @@ class WorkloadStrategy(Strategy):
 
     has_status = True
     has_generation = True
+    ratcheted = "spec.template"
     spec_defaults: ClassVar[Object] = {}
     first_status: ClassVar[Object] = {}
     names_pods: bool = False

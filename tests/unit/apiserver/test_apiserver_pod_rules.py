@@ -379,9 +379,9 @@ def test_update_of_a_pod_may_add_tolerations_and_change_images() -> None:
 def test_metadata_of_a_pod_that_an_older_server_stored_may_change() -> None:
     old = pod(hostPID=True, hostUsers=False)
     new = {**copy.deepcopy(old), "metadata": {**old["metadata"], "labels": {"a": "b"}}}
-    assert PODS.strategy.validate_update(new, old) == []
-    new["spec"]["activeDeadlineSeconds"] = 5
-    assert [cause.field for cause in PODS.strategy.validate_update(new, old)] == ["spec.HostPID"]
+    assert PODS.strategy.update_causes(new, old) == []
+    new["spec"].update(activeDeadlineSeconds=5, hostIPC=True)
+    assert [cause.field for cause in PODS.strategy.update_causes(new, old)] == ["spec.HostIPC", "spec"]
 
 
 def test_update_of_a_gated_pod_may_narrow_its_nodes() -> None:

@@ -52,7 +52,7 @@ def test_unusual_address_is_invalid_unless_it_is_stored(plural: str, body: Objec
     assert [(cause.field, text in cause.message) for cause in causes] == [(field, True)]
     stored = made(plural, body)
     strategy.prepare_update(obj, stored)
-    assert strategy.validate_update(obj, stored) == []
+    assert strategy.update_causes(obj, stored) == []
 
 
 def test_unusual_address_of_a_load_balancer_is_invalid_unless_it_is_stored() -> None:

@@ -5,6 +5,8 @@ from typing import Any
 import pytest
 
 from tests.support.workloads import (
+    CRON,
+    JOB,
     LABELS,
     SELECTED,
     TEMPLATE,
@@ -303,6 +305,26 @@ def test_stateful_set_name_is_a_label() -> None:
     assert 'metadata.name: Invalid value: "a.b"' in create_faults("statefulsets", SELECTED, name="a.b")[0]
     old = created("statefulsets", SELECTED, name="a.b")
     assert update_faults("statefulsets", old, old) == []
+
+
+@pytest.mark.parametrize(
+    ("plural", "spec", "template"),
+    [
+        *((plural, SELECTED, "spec.template") for plural in KINDS),
+        ("replicationcontrollers", {"template": TEMPLATE}, "spec.template"),
+        ("jobs", JOB, "spec.template"),
+        ("cronjobs", CRON, "spec.jobTemplate.spec.template"),
+    ],
+)
+def test_template_that_is_older_than_a_rule_is_no_fault_of_an_update(plural: str, spec: Object, template: str) -> None:
+    old = with_path(created(plural, spec), f"{template}.spec.hostname", "no label")
+    assert len(create_faults(plural, old["spec"])) == 1
+    assert update_faults(plural, with_path(old, "metadata.labels", LABELS), old) == []
+    faults = update_faults(plural, with_path(old, f"{template}.spec.subdomain", "no label"), old)
+    assert [fault.partition(":")[0] for fault in faults] == {
+        "jobs": [f"{template}.spec.subdomain", template],
+        "statefulsets": [],
+    }.get(plural, [f"{template}.spec.subdomain"])
 
 
 LESS = "cannot be greater than status.replicas"
