@@ -44,6 +44,7 @@ CONTAINERS: list[tuple[Object, str]] = [
     ({"readinessProbe": {**LIVE, "periodSeconds": -1}}, "Invalid readinessProbe.periodSeconds"),
     ({"lifecycle": {"preStop": {"sleep": {"seconds": 31}}}}, "Invalid lifecycle.preStop.sleep"),
     ({"lifecycle": {"postStart": {}}}, "Required lifecycle.postStart"),
+    ({"lifecycle": {"stopSignal": "SIGTERM"}}, "Forbidden lifecycle.stopSignal"),
     ({"env": [{"name": "A=B"}]}, "Invalid env[0].name"),
     ({"env": [{"name": "A", "valueFrom": {}}]}, "Invalid env[0].valueFrom"),
     (
@@ -146,6 +147,14 @@ SPECS: list[tuple[Object, str]] = [
         "Forbidden initContainers[0].livenessProbe",
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    ("system", "signal", "wrong"),
+    [("linux", "SIGRTMAX-14", []), ("windows", "SIGHUP", ["NotSupported containers[0].lifecycle.stopSignal"])],
+)
+def test_stop_signal_is_one_of_the_operating_system(system: str, signal: str, wrong: list[str]) -> None:
+    assert faults({"lifecycle": {"stopSignal": signal}}, os={"name": system}) == wrong
 
 
 @pytest.mark.parametrize(("spec", "fault"), SPECS)

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from signal import Signals
 
-from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
 from protocols.kinds.check.table import Causes, Struct, texts
 from protocols.kinds.check.values import node_name
 from protocols.kube.meta import Object
@@ -42,6 +43,7 @@ def system_causes(path: str, spec: Object) -> Iterator[Cause]:
     if "os" in spec:
         system = text(spec, "os", "name")
         yield from (forbidden(place, NOT_THERE[system]) for place in _foreign(path, spec, system))
+    yield from _stop_signals(path, spec)
     yield from _host_processes(path, spec)
 
 
@@ -56,6 +58,22 @@ def _foreign(path: str, spec: Object, system: str) -> Iterator[str]:
     for place, owner, fields in owners:
         security = owner.get("securityContext") or {}
         yield from (f"{place}.securityContext.{field}" for field in fields if field in security)
+
+
+REAL_TIME = (*(f"SIGRTMIN+{number}" for number in range(1, 16)), *(f"SIGRTMAX-{number}" for number in range(1, 15)))
+STOP_SIGNALS = {"linux": sorted({*Signals.__members__, *REAL_TIME}), "windows": ["SIGKILL", "SIGTERM"]}
+
+
+def _stop_signals(path: str, spec: Object) -> Iterator[Cause]:
+    system = text(spec, "os", "name")
+    for place, container in every_container(path, spec):
+        if (signal := at(container, "lifecycle", "stopSignal")) is None:
+            continue
+        place = f"{place}.lifecycle.stopSignal"
+        if not system:
+            yield forbidden(place, "may not be set for containers with empty `spec.os.name`")
+        elif signal not in STOP_SIGNALS.get(system, (signal,)):
+            yield unsupported(place, signal, STOP_SIGNALS[system])
 
 
 HOST_PROCESS = ("securityContext", "windowsOptions", "hostProcess")
