@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, invalid
 from protocols.kinds.check.table import Causes, Ordered, Struct, each, needed, texts, together
-from protocols.kinds.check.values import cidr
+from protocols.kinds.check.values import strict_cidr_faults
 from protocols.kinds.served.columns import AGE, NAME
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
@@ -26,6 +26,13 @@ def _canonical_faults(text: str) -> list[str]:
         return [CANONICAL]
 
 
+def _network_faults(text: str) -> list[str]:
+    if faults := strict_cidr_faults(text):
+        return faults
+    canonical = str(ipaddress.ip_network(text))
+    return [] if text == canonical else [f'must be in canonical form ("{canonical}")']
+
+
 class _AddressStrategy(Strategy):
     rules = Ordered(
         metadata=Ordered("name", name=texts(_canonical_faults, empty=True)),
@@ -39,10 +46,13 @@ def _one_each(path: str, cidrs: list[str], causes: Causes) -> None:
         causes.append(invalid(path, cidrs, ONE_EACH))
 
 
+_network = texts(_network_faults, empty=True)
+
+
 class _CidrStrategy(Strategy):
     has_status = True
     rules = Ordered(
-        spec=Ordered("cidrs", cidrs=needed(together(each(cidr, limit=2), _one_each), "at least one CIDR required"))
+        spec=Ordered("cidrs", cidrs=needed(together(each(_network, limit=2), _one_each), "at least one CIDR required"))
     )
 
     def validate_update(self, new: Object, old: Object) -> list[Cause]:

@@ -55,6 +55,15 @@ def test_unusual_address_is_invalid_unless_it_is_stored(plural: str, body: Objec
     assert strategy.update_causes(obj, stored) == []
 
 
+@pytest.mark.parametrize(
+    ("cidr", "text"),
+    [("10.0.0.1/24", "bits set beyond"), ("2001:DB8::/64", 'canonical form ("2001:db8::/64")'), ("10.0.0.0/24", "")],
+)
+def test_addresses_of_services_are_a_network_in_canonical_form(cidr: str, text: str) -> None:
+    causes = TABLE.of("servicecidrs").strategy.validate_create(made("servicecidrs", {"spec": {"cidrs": [cidr]}}))
+    assert [(cause.field, text in cause.message) for cause in causes] == [("spec.cidrs[0]", True)] * bool(text)
+
+
 def test_unusual_address_of_a_load_balancer_is_invalid_unless_it_is_stored() -> None:
     strategy = TABLE.of("services").strategy
     old, new = made("services", service()), made("services", service())
