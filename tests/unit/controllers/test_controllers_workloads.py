@@ -18,6 +18,7 @@ from actors.controllers.workloads.daemons.controller import DaemonSetController,
 from actors.controllers.workloads.daemons.nodes import daemon_pod, fit
 from actors.controllers.workloads.daemons.plan import Daemons
 from actors.controllers.workloads.daemons.revisions import history_of, new_revision, surplus
+from actors.controllers.workloads.jobs import controller as jobs_controller
 from actors.controllers.workloads.jobs.controller import ORPHAN, JobController, job_pod
 from actors.controllers.workloads.jobs.plan import plan as job_plan
 from actors.controllers.workloads.jobs.plan import seconds_to_live
@@ -582,6 +583,18 @@ async def test_job_counts_finished_pods_that_it_adopts() -> None:
     assert life.objects(JOBS)[0]["status"]["succeeded"] == 2, "a finished Job adopts no more"
 
 
+async def test_job_releases_only_as_many_pods_in_a_pass_as_it_deletes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pod that runs on without the finalizer would not be counted."""
+    life = WorkloadLife(0)
+    life.api.put(JOBS, workload("j", "Job", parallelism=2, manualSelector=True))
+    await life.settle(lambda: len(life.pods()) == 2)
+    monkeypatch.setattr(jobs_controller, "MOST_AT_ONCE", 1)
+    life.change(JOBS, "j", suspend=True)
+    life.follower(JOBS).read(9)
+    await life.router.controllers["Job"]._step(("Job", "default/j"))
+    assert [pod.tracked for pod in life.pods() if not pod.deleting] == [True]
+
+
 def test_job_without_completions_leaves_pods_that_run_after_its_first_success() -> None:
     running = [view(name, node="n", phase="Running") for name in "bc"]
     job = workload("j", "Job", parallelism=1)
@@ -656,6 +669,22 @@ async def test_pods_that_are_shown_while_others_are_adopted_are_not_created_agai
     life.api.fault = show
     await controller._step((kind, "default/w"))
     assert len(life.pods()) == 3
+
+
+@pytest.mark.parametrize(("resource", "kind"), [(REPLICASETS, "ReplicaSet"), (JOBS, "Job")])
+async def test_pod_that_changed_before_its_adoption_is_adopted_and_not_replaced(resource: Resource, kind: str) -> None:
+    life = WorkloadLife(0)
+    orphan = {"metadata": {"name": "orphan", "namespace": "default", "labels": {"app": "w"}}, "spec": {}}
+    life.api.put(PODS, orphan)
+    spec = {"parallelism": 1, "manualSelector": True} if resource is JOBS else {"replicas": 1}
+    life.api.put(resource, workload("w", kind, **spec))
+    life.follower(PODS).read(1)
+    life.follower(resource).read(1)
+    life.api.put(PODS, {**orphan, "status": {"phase": "Running"}})
+    await life.router.controllers[kind]._step((kind, "default/w"))
+    assert [pod.name for pod in life.pods()] == ["orphan"]
+    await life.settle(lambda: len(owned(life, "w")) == 1)
+    assert [pod.name for pod in life.pods()] == ["orphan"]
 
 
 async def test_daemon_pods_that_are_shown_while_a_revision_is_created_are_not_created_again() -> None:

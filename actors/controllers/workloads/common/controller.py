@@ -175,11 +175,12 @@ class WorkloadController:
         return adoption(owner, obj)
 
     async def _reown(self, obj: Object, patch: Object) -> bool:
+        """Return False if the object is gone or another's. A conflict ends the pass, which would replace the object."""
         resource = BY_KIND[(str(obj["apiVersion"]), str(obj["kind"]))]
         try:
             await self._tools.client.patch(resource, name_of(obj), namespace_of(obj), patch)
         except ApiError as error:
-            if error.code not in (*LOST, 422):
+            if error.code not in (404, 422):
                 raise
             return False
         return True

@@ -92,9 +92,10 @@ class JobController(WorkloadController):
         await self._expire(obj)
 
     async def _manage(self, obj: Object, decided: JobPlan) -> None:
-        for pod in decided.drop:
+        drop = decided.drop[:MOST_AT_ONCE]
+        for pod in drop:
             await self._free(pod)
-        await self._control.delete(obj, [*decided.drop, *decided.stop][:MOST_AT_ONCE])
+        await self._control.delete(obj, [*drop, *decided.stop][:MOST_AT_ONCE])
         indexes: list[int | None] = [*decided.indexes[:MOST_AT_ONCE]] or [None] * min(decided.create, MOST_AT_ONCE)
         pods = [job_pod(obj, index, decided.failures.get(-1 if index is None else index)) for index in indexes]
         await self._control.create(obj, pods)
