@@ -41,7 +41,7 @@ class ReplicaSetController(WorkloadController):
 
     async def _manage(self, obj: Object, pods: Sequence[PodView]) -> tuple[ReplicaFailure | None, Exception | None]:
         """Create and delete pods; an error becomes a condition before it leads to another pass."""
-        decided = plan(obj, pods, self._related(obj, pods), self._tools.clock())
+        decided = plan(obj, pods, lambda: self._related(obj, pods), self._tools.clock())
         try:
             template = template_of(obj)
             await self._control.create(obj, [pod_from(obj, template) for _ in range(min(decided.create, MOST_AT_ONCE))])

@@ -3,7 +3,7 @@
 Source: pkg/controller/replicaset of Kubernetes 1.36.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -28,15 +28,17 @@ def replicas_of(obj: Object) -> int:
     return count if isinstance(count, int) else 1
 
 
-def plan(replica_set: Object, pods: Sequence[PodView], related: Sequence[PodView], now: float) -> _ReplicaPlan:
-    """Decide on its pods. `related` are the pods of all ReplicaSets of its Deployment, its own among them."""
+def plan(
+    replica_set: Object, pods: Sequence[PodView], related: Callable[[], Sequence[PodView]], now: float
+) -> _ReplicaPlan:
+    """Decide on its pods. `related` returns the pods of all ReplicaSets of its Deployment, its own among them."""
     active = [pod for pod in pods if pod.active]
     surplus = len(active) - replicas_of(replica_set)
     if surplus < 0:
         return _ReplicaPlan(create=-surplus)
     if surplus == 0:
         return _ReplicaPlan()
-    neighbours = [pod for pod in related if pod.active] or active
+    neighbours = [pod for pod in related() if pod.active] or active
     return _ReplicaPlan(delete=tuple(deletion_order(active, neighbours, now)[:surplus]))
 
 
