@@ -147,11 +147,11 @@ def find_pod(pods: Mapping[str, views.Pod], target: PodTarget) -> views.Pod:
     """Return the pod object that `target` names. Raises StreamTargetMissing."""
     pod = pods.get(f"{target.namespace}/{target.pod}")
     if pod is None or (target.uid and (pod.get("metadata") or {}).get("uid") != target.uid):
-        raise StreamTargetMissing(f'pod "{target.pod}" is not on this node')
+        raise StreamTargetMissing(f'pod "{target.pod}" does not exist')
     spec = pod.get("spec") or {}
     names = [c.get("name") for kind in CONTAINER_LISTS for c in spec.get(kind) or ()]
     if target.container and target.container not in names:
-        raise StreamTargetMissing(f'container "{target.container}" is not part of pod "{target.pod}"')
+        raise StreamTargetMissing(f'container "{target.container}" not found in pod "{target.pod}"')
     return pod
 
 

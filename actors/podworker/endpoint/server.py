@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing, error_response
+from actors.podworker.endpoint.errors import EndpointError, StreamTargetMissing
 from protocols.process.files import write_atomic
 from protocols.process.tls import Renewed, server_context, serving
 from protocols.serving.connection import BoundedServer
@@ -50,7 +50,7 @@ class NodeEndpoint:
         self.port = 0
         """0 until the endpoint listens."""
         self._server = BoundedServer(
-            self._answer, authenticated_timeout=KNOWN_S, handler_cancellation=True, access_log=None
+            self.answer, authenticated_timeout=KNOWN_S, handler_cancellation=True, access_log=None
         )
         self._runner = web.ServerRunner(self._server, handle_signals=False, shutdown_timeout=CLOSE_S)
         self._listener: Listener | None = None
@@ -89,7 +89,8 @@ class NodeEndpoint:
         self._listener = listener
         return listener.port
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Answer a request that `access` admits."""
         try:
             await self._access(request)
             parts = request.rel_url.parts
@@ -98,6 +99,6 @@ class NodeEndpoint:
                 raise StreamTargetMissing(f"the node serves {', '.join(sorted(self._routes))}, not {request.path!r}")
             return await handler(request, list(parts[2:]))
         except EndpointError as error:
-            return error_response(error)
+            return web.Response(text=str(error), status=error.http)
         except ConnectionError:
             return web.Response(status=499)

@@ -3,8 +3,11 @@
 import asyncio
 import socket
 from pathlib import Path
+from typing import Any, cast
+from unittest.mock import AsyncMock
 
 import pytest
+from aiohttp import web
 
 from actors.podworker.clients.bus import Streams
 from actors.podworker.endpoint import healthz
@@ -12,9 +15,10 @@ from actors.podworker.endpoint.callers import MAX_CACHED, Caller, ExpiringCache,
 from actors.podworker.endpoint.errors import NotSynced
 from actors.podworker.endpoint.healthz import HealthzServer, NodeHealth
 from actors.podworker.endpoint.metrics_pages import families, resource_page
-from actors.podworker.endpoint.pages import kubelet_configuration, running_pods
+from actors.podworker.endpoint.pages import PodPages, kubelet_configuration, running_pods
 from actors.podworker.endpoint.pod_times import PodTimes
-from actors.podworker.endpoint.routes import PodLookup
+from actors.podworker.endpoint.routes import PodLookup, StreamCalls, routes
+from actors.podworker.endpoint.server import EndpointOptions, NodeEndpoint
 from actors.podworker.endpoint.stats import ContainerUsage, MeasuredContainer, Sample
 from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PlegState, PodStatus, SandboxStatus
@@ -118,6 +122,30 @@ async def test_healthz_answers_beside_hundreds_of_half_requests() -> None:
         for _, half in halves:
             half.close()
         await server.close()
+
+
+async def asked(path: str, *methods: str) -> bytes:
+    """Return what one connection answers to requests for a page of a node that knows no pods."""
+    lookup = PodLookup({}, lambda uid: None)
+    pages = PodPages({}, tuple, lambda: True)
+    handlers = {**routes(lookup, StreamCalls(cast(Any, None)), bare_spdy=False), "pods": pages.pods}
+    nowhere, loop = Path("/nonexistent"), asyncio.get_running_loop()
+    endpoint = NodeEndpoint(EndpointOptions(nowhere, nowhere, nowhere, nowhere), handlers, AsyncMock())
+    async with asyncio.timeout(60), await loop.create_server(web.Server(endpoint.answer), "127.0.0.1", 0) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.sockets[0].getsockname()[1])
+        for number, method in enumerate(methods, 1):
+            close = "Connection: close\r\n" * (number == len(methods))
+            writer.write(f"{method} {path} HTTP/1.1\r\nHost: n1\r\n{close}\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+    return answer
+
+
+async def test_an_error_is_plain_text_as_kubelets() -> None:
+    """A kube-apiserver makes a Status of it, whose message would be the JSON of ours."""
+    head, _, body = (await asked("/containerLogs/ns/p/a", "GET")).partition(b"\r\n\r\n")
+    assert b"text/plain" in head
+    assert body == b'pod "p" does not exist'
 
 
 def test_running_pods_are_those_of_the_runtime() -> None:
