@@ -18,6 +18,12 @@ from protocols.serving.unauthenticated import UnauthenticatedConnections, Unauth
 
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
+READ, STREAMED = ("GET",), ("GET", "POST")
+METHODS = {
+    **dict.fromkeys(("containerLogs", "pods", "runningpods", "stats"), READ),
+    **dict.fromkeys(("exec", "attach", "portForward"), STREAMED),
+}
+"""Methods by first path segment, as kubelet's; other pages answer any. A response to HEAD has no body."""
 KNOWN_S = 75.0
 """Keep-alive timeout for idle connections of the API server."""
 
@@ -94,7 +100,10 @@ class NodeEndpoint:
         try:
             await self._access(request)
             parts = request.rel_url.parts
-            handler = self._routes.get(parts[1] if len(parts) > 1 else "")
+            page = parts[1] if len(parts) > 1 else ""
+            handler, methods = self._routes.get(page), METHODS.get(page)
+            if methods and request.method not in methods:
+                return web.Response(text="Method Not Allowed", status=405, headers={"Allow": ", ".join(methods)})
             if handler is None:
                 raise StreamTargetMissing(f"the node serves {', '.join(sorted(self._routes))}, not {request.path!r}")
             return await handler(request, list(parts[2:]))

@@ -141,6 +141,15 @@ async def asked(path: str, *methods: str) -> bytes:
     return answer
 
 
+async def test_a_page_answers_kubelets_methods_only() -> None:
+    """The body of a response to HEAD would be the beginning of the next one."""
+    head, get = (await asked("/pods", "HEAD", "GET")).split(b"HTTP/1.1 ")[1:]
+    assert (head[:3], head[-4:]) == (b"405", b"\r\n\r\n")
+    assert b"Allow: GET" in head
+    assert get.startswith(b"200")
+    assert (await asked("/exec/ns/p/a", "PUT")).startswith(b"HTTP/1.1 405")
+
+
 async def test_an_error_is_plain_text_as_kubelets() -> None:
     """A kube-apiserver makes a Status of it, whose message would be the JSON of ours."""
     head, _, body = (await asked("/containerLogs/ns/p/a", "GET")).partition(b"\r\n\r\n")
