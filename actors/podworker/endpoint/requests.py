@@ -11,9 +11,10 @@ from protocols.kinds import views
 from protocols.kube.meta import CONTAINER_LISTS, STATUS_LISTS
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
-TRUE, FALSE = ("true", "1", "t"), ("false", "0", "f", "")
 STREAMS = {"": "", "All": "", "Stdout": "stdout", "Stderr": "stderr"}
 RAN = ("running", "exited")
+WAITING = {"ErrImagePull": "image can't be pulled", "ImagePullBackOff": "trying and failing to pull image"}
+"""Upstream's words for reasons of a waiting container."""
 
 
 class PodTarget(msgspec.Struct, frozen=True):
@@ -54,23 +55,22 @@ def log_options(query: Mapping[str, str]) -> LogOptions:
 
 def exec_options(query: Mapping[str, str], command: list[str]) -> ExecOptions:
     """Parse the options of exec and attach. Like kubelet, the node calls the streams `input`, `output` and `error`."""
+    tty = query.get("tty") == "1"
     options = ExecOptions(
         command=tuple(command),
-        stdin=_flag(query, "input"),
-        stdout=_flag(query, "output"),
-        stderr=_flag(query, "error"),
-        tty=_flag(query, "tty"),
+        stdin=query.get("input") == "1",
+        stdout=query.get("output") == "1",
+        stderr=query.get("error") == "1" and not tty,
+        tty=tty,
     )
     if not (options.stdin or options.stdout or options.stderr):
         raise RequestInvalid("you must specify at least 1 of stdin, stdout, stderr")
-    return msgspec.structs.replace(options, stderr=options.stderr and not options.tty)
+    return options
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
-    value = query.get(name, "").lower()
-    if value not in TRUE + FALSE:
-        raise RequestInvalid(f"{name} is {value!r}; use true or false")
-    return value in TRUE
+    """Parse a boolean parameter. Without a value, or with any other, it is true, as upstream reads it."""
+    return query.get(name, "false").lower() not in ("false", "0")
 
 
 def _number(query: Mapping[str, str], name: str) -> int:
@@ -110,9 +110,7 @@ def run_for_log(
         raise RequestInvalid(f'previous terminated container "{target.container}" in pod "{target.pod}" not found')
     if ran:
         return ran[0]
-    raise RequestInvalid(
-        f'container "{target.container}" in pod "{target.pod}" is waiting to start: {_waiting_text(shown)}'
-    )
+    raise RequestInvalid(f'container "{target.container}" in pod "{target.pod}" is {_state_text(shown)}')
 
 
 def running(target: PodTarget, known: PodStatus | None) -> ContainerStatus:
@@ -161,12 +159,15 @@ def _runs(container: str, known: PodStatus | None) -> list[ContainerStatus]:
     return sorted(runs, key=lambda run: (run.attempt, run.created_ns), reverse=True)
 
 
-def _waiting_text(shown: views.ContainerStatus | None) -> str:
-    waiting = ((shown or {}).get("state") or {}).get("waiting") or {}
-    reason = waiting.get("reason") or "ContainerCreating"
-    if reason == "ErrImagePull":
-        return "image can't be pulled"
-    return "trying and failing to pull image" if reason == "ImagePullBackOff" else str(reason)
+def _state_text(shown: views.ContainerStatus | None) -> str:
+    """Return upstream's words for a container of which nothing ran."""
+    if shown is None:
+        return "not available"
+    state = shown.get("state") or {}
+    if state.get("terminated"):
+        return "terminated"
+    reason = str((state.get("waiting") or {}).get("reason") or "ContainerCreating")
+    return f"waiting to start: {WAITING.get(reason, reason)}"
 
 
 def target_of(path: list[str], container: bool) -> PodTarget:

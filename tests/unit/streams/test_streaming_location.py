@@ -27,14 +27,14 @@ def pod(*containers: str, phase: str = "Running", node: str = "n1") -> dict[str,
 
 
 def test_a_log_goes_to_the_pods_node_and_says_whose_it_is() -> None:
-    query = MultiDict({"follow": "true", "tailLines": "0", "pretty": "true"})
+    query = MultiDict({"follow": "", "tailLines": "0", "pretty": "true", "previous": "0", "timestamps": "False"})
     wanted = Location("n1", "localhost", 10250, "/containerLogs/ns/p/a", (("follow", "true"), ("tailLines", "0")))
     assert log_location(pod(), NODE, query) == wanted
     assert log_location(pod(node=""), NODE, MultiDict()) is None
 
 
 def test_a_command_goes_word_by_word() -> None:
-    query = MultiDict([("command", "sh"), ("command", "-c"), ("command", "a=1&b"), ("stdin", "true"), ("tty", "false")])
+    query = MultiDict([("command", "sh"), ("command", "-c"), ("command", "a=1&b"), ("stdin", "yes"), ("tty", "false")])
     found = stream_location("exec", pod("a", "b"), NODE, MultiDict([*query.items(), ("container", "b")]))
     assert found.path == "/exec/ns/p/b"
     assert found.query == (("input", "1"), ("command", "sh"), ("command", "-c"), ("command", "a=1&b"))

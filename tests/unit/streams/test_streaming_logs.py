@@ -206,15 +206,19 @@ def test_the_run_a_log_is_of(states: list[str], status: views.ContainerStatus, p
 def test_no_log_says_why() -> None:
     with pytest.raises(RequestInvalid, match=r'previous terminated container "a" in pod "p" not found'):
         requests.run_for_log(WHERE, runs("running"), {}, True)
-    with pytest.raises(RequestInvalid, match="is waiting to start: ContainerCreating"):
-        requests.run_for_log(WHERE, None, None, False)
+    cases: list[tuple[views.ContainerStatus | None, str]] = [
+        (None, "not available"),
+        ({"state": {"waiting": {"reason": "ImagePullBackOff"}}}, "waiting to start: trying and failing to pull image"),
+        ({"state": {"terminated": {"reason": "ContainerStatusUnknown", "exitCode": 137}}}, "terminated"),
+    ]
+    for shown, why in cases:
+        with pytest.raises(RequestInvalid, match=f'^container "a" in pod "p" is {why}$'):
+            requests.run_for_log(WHERE, None, shown, False)
     with pytest.raises(StreamTargetMissing):
         requests.running(WHERE, runs("exited"))
 
 
-@pytest.mark.parametrize(
-    "bad", [{"tailLines": "-1"}, {"limitBytes": "x"}, {"follow": "maybe"}, {"sinceTime": "now"}, {"stream": "x"}]
-)
+@pytest.mark.parametrize("bad", [{"tailLines": "-1"}, {"limitBytes": "x"}, {"sinceTime": "now"}, {"stream": "x"}])
 def test_bad_queries_name_the_parameter(bad: dict[str, str]) -> None:
     (name,) = bad
     with pytest.raises(RequestInvalid, match=name):

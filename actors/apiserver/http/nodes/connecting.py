@@ -5,6 +5,7 @@ from aiohttp import web
 from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest
+from actors.apiserver.api.request.query import flag
 from actors.apiserver.api.request.target import PROXY, Target, verb_not_supported
 from actors.apiserver.http.connection.requests import Request
 from actors.apiserver.http.nodes.backends import Backends, Stored
@@ -61,7 +62,7 @@ def connect_options(subresource: str, query: MultiMapping[str]) -> Object:
     if subresource == "portforward":
         ports = [port for given in query.getall("ports", []) for port in given.split(",")]
         return {**options, "ports": [int(port) for port in ports if port.isdecimal() and len(port) <= PORT_DIGITS]}
-    options |= {name: query.get(name, "").lower() in ("true", "1") for name in ("stdin", "stdout", "stderr", "tty")}
+    options |= {name: bool(flag(query, name)) for name in ("stdin", "stdout", "stderr", "tty")}
     options["container"] = query.get("container", "")
     return {**options, "command": query.getall("command", [])} if subresource == "exec" else options
 

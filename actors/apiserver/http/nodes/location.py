@@ -6,7 +6,7 @@ import msgspec
 from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_object
-from actors.apiserver.api.request.query import integer
+from actors.apiserver.api.request.query import flag, integer
 from protocols.kinds.check.causes import Cause, forbidden, invalid
 from protocols.kube.meta import CONTAINER_LISTS, Object
 from protocols.kube.objects import at, items, text
@@ -47,9 +47,10 @@ def log_location(pod: Object, node: Object | None, query: Query) -> Location | N
     container = container_of(pod, query.get("container", ""))
     if not text(pod, "spec", "nodeName"):
         return None
-    wanted = ("follow", "previous", "timestamps", "tailLines", "limitBytes", "sinceSeconds", "sinceTime", "stream")
-    passed = tuple((key, query[key]) for key in wanted if query.get(key))
-    return _located(pod, node, "containerLogs", container, passed)
+    passed = [(key, "true") for key in ("follow", "previous", "timestamps") if flag(query, key)]
+    wanted = ("tailLines", "limitBytes", "sinceSeconds", "sinceTime", "stream")
+    passed += [(key, query[key]) for key in wanted if query.get(key)]
+    return _located(pod, node, "containerLogs", container, tuple(passed))
 
 
 def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -> Location:
@@ -60,7 +61,7 @@ def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -
         raise BadRequest(f"pod {name} does not have a host assigned")
     if kind != "portForward" and is_finished(pod):
         raise BadRequest(f"cannot exec into a container in a completed pod; current phase is {phase_of(pod)}")
-    passed = [(STREAMS[key], "1") for key in STREAMS if query.get(key, "").lower() in ("true", "1")]
+    passed = [(STREAMS[key], "1") for key in STREAMS if flag(query, key)]
     passed += [("command", part) for part in query.getall("command", [])]
     passed += [("port", part) for part in query.getall("ports", [])]
     if kind == "exec" and not query.getall("command", []):
