@@ -214,9 +214,10 @@ class PodStep:
         runs = resize.running(self._runtime.status)
         resize.adopt(spec, sizes, runs, self._shown)
         allocatable = (node.object.get("status") or {}).get("allocatable") or {}
-        events = resize.allocate(spec, sizes, resize.ResizeLimits(node.room.capacity_for(spec.uid, allocatable)))
+        events = resize.allocate(spec, sizes, resize.ResizeLimits(node.room.capacity_for(spec, allocatable)))
         if RESIZE_STARTED in events:
             node.room.count(spec, sizes.allocated)
+        node.room.defer(spec, sizes.is_deferred)
         changes = resize.size_changes(spec, sizes, runs)
         sizes.actuated.update((change.run.id, change.size) for change in changes if change.kill is None)
         self._outcome.events += events + resize.conclude(sizes, changes)

@@ -20,7 +20,7 @@ from protocols.kube.taints import NO_EXECUTE, node_taints, untolerated
 from protocols.lifecycle.errors import PodInvalid, RoomTaken
 from protocols.lifecycle.node.critical_pods import Occupant, is_critical, still_needed, victims
 from protocols.lifecycle.pods.admission import REJECTED
-from protocols.lifecycle.pods.resources import NAMES, NodeCapacity, allocated_spec, qos_class
+from protocols.lifecycle.pods.resources import GUARANTEED, NAMES, NodeCapacity, allocated_spec, qos_class
 from protocols.lifecycle.pods.resources import Amounts as Sizes
 from protocols.lifecycle.pods.types import PodSpec, Waiting, is_static
 from protocols.scheduling.host_ports import NO_PORTS, pod_ports
@@ -57,6 +57,8 @@ class NodeRoom:
         self._pods: dict[str, Occupant] = {}
         self._preempted: set[str] = set()
         """Uids of counted pods that end for a critical pod."""
+        self._deferred: dict[str, Occupant] = {}
+        """Counted pods as they are to be resized once there is room, the one that waits longest first."""
         self._use = NodeUse()
 
     def admit(self, spec: PodSpec, node: views.Node, advertised: Collection[str]) -> RoomVerdict:
@@ -103,13 +105,36 @@ class NodeRoom:
         if (pod := self._pods.pop(uid, None)) is not None:
             self._use.remove(pod.requests, pod.ports)
             self._preempted.discard(uid)
+            self._deferred.pop(uid, None)
 
-    def capacity_for(self, uid: str, allocatable: Object) -> NodeCapacity:
-        """Return allocatable CPU and memory, and the sum that all other pods use."""
-        own = self._pods[uid].requests if uid in self._pods else {}
+    def defer(self, spec: PodSpec, deferred: bool) -> None:
+        """Record if a counted pod waits for the room that its spec wants. Raises PodInvalid."""
+        if deferred and spec.uid in self._pods:
+            self._deferred[spec.uid] = occupant(spec)
+        else:
+            self._deferred.pop(spec.uid, None)
+
+    def capacity_for(self, spec: PodSpec, allocatable: Object) -> NodeCapacity:
+        """Return allocatable CPU and memory, and what all other pods use or take first. Raises PodInvalid.
+
+        Deferred resizes that fit take their room in upstream's order: by priority, Guaranteed pods first, by time.
+        """
         given = amounts({name: allocatable[name] for name in NAMES if name in allocatable})
-        others = {name: self._use.used.get(name, 0) - own.get(name, 0) for name in given}
-        return {name: (amount // MILLI, others[name] // MILLI) for name, amount in given.items()}
+        used = {name: self._use.used.get(name, 0) for name in given}
+        for uid in self._first(spec) if self._deferred else ():
+            after = {name: used[name] + self._growth(uid, name) for name in given}
+            used = after if all(after[name] <= given[name] for name in given) else used
+        own = self._pods[spec.uid].requests if spec.uid in self._pods else {}
+        return {name: (amount // MILLI, (used[name] - own.get(name, 0)) // MILLI) for name, amount in given.items()}
+
+    def _first(self, spec: PodSpec) -> list[str]:
+        """Return the uids of deferred pods that are resized before this one."""
+        waiting = {**self._deferred, spec.uid: occupant(spec)}
+        order = sorted(waiting, key=lambda uid: (-(waiting[uid].priority or 0), waiting[uid].quality != GUARANTEED))
+        return order[: order.index(spec.uid)]
+
+    def _growth(self, uid: str, name: str) -> int:
+        return self._deferred[uid].requests.get(name, 0) - self._pods[uid].requests.get(name, 0)
 
     def _add(self, uid: str, pod: Occupant) -> None:
         self._pods[uid] = pod

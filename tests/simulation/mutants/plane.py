@@ -66,8 +66,8 @@ PLANE = (
     Mutant(
         "resize-alone",
         "protocols/lifecycle/node/room.py",
-        old="        others = {name: self._use.used.get(name, 0) - own.get(name, 0) for name in given}\n",
-        new="        others = dict.fromkeys(given, 0)\n",
+        old="        used = {name: self._use.used.get(name, 0) for name in given}\n",
+        new="        used = dict.fromkeys(given, 0)\n",
         mistake="A resize is allocated although other pods have the room.",
         profile="resized",
     ),

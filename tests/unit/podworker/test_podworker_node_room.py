@@ -126,6 +126,32 @@ def test_full_node_and_the_first_of_several_reasons_is_upstreams() -> None:
     assert judged(asking(), node(pods="1"), room).admitted
 
 
+def test_deferred_resizes_take_their_room_in_upstreams_order() -> None:
+    room, allocatable = NodeRoom(), {"cpu": "10", "memory": "1Gi"}
+    whole = {"cpu": "2", "memory": "1"}
+    pods = {
+        "early": asking("early", cpu="3"),
+        "late": asking("late", cpu="3"),
+        "guaranteed": asking("guaranteed", limits=whole, requests=whole),
+        "high": asking("high", cpu="4", spec={"priority": 1}),
+        "huge": asking("huge", cpu="9", spec={"priority": 2}),
+    }
+    specs = {uid: read_pod(raw) for uid, raw in pods.items()}
+    for uid in specs:
+        room.count(read_pod(asking(uid, cpu="1")))
+        room.defer(specs[uid], uid != "late")
+    room.discount("huge")
+    assert {uid: room.capacity_for(spec, allocatable)["cpu"][1] for uid, spec in specs.items() if uid != "huge"} == {
+        "high": 3000,
+        "guaranteed": 3000 + 3000,
+        "early": 3000 + 3000 + 1000,
+        "late": 3000 + 3000 + 1000 + 2000,
+    }
+    room.defer(specs["high"], False)
+    assert room.capacity_for(specs["guaranteed"], allocatable)["cpu"] == (10000, 3000)
+    assert room.capacity_for(specs["late"], {**allocatable, "cpu": "5"})["cpu"][1] == 4000, "what does not fit waits"
+
+
 def test_only_no_execute_taints_count_and_not_for_static_pods() -> None:
     tolerant = {"tolerations": [{"key": "down", "operator": "Exists", "tolerationSeconds": 1}]}
     assert judged(asking(), node([TAINT])) == (

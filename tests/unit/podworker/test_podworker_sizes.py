@@ -142,6 +142,8 @@ async def test_what_does_not_fit_waits_and_a_restart_keeps_the_old_size(tmp_path
         await scene.until(lambda: scene.shown("a").get("restartCount") == 1)
         await scene.running()
         assert runtime.running("a")[0].config.linux.resources.cpu_shares == 102
+        late = read_pod(pod(burst(), uid="late"))
+        assert scene.room.capacity_for(late, {"cpu": "3"}) == {"cpu": (3000, 1800 + 500)}, "the first one's is taken"
         scene.room.discount("other")
         scene.skew_ns += 11 * 10**9
         scene.worker.wake()

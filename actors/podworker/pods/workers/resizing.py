@@ -39,6 +39,7 @@ class Resizing:
         if self._counted != sizes.allocated:
             self._counted = sizes.allocated
             self._room.count(spec, self._counted)
+        self._room.defer(spec, sizes.is_deferred)
         changes = resize.size_changes(spec, sizes, runs)
         faults = [fault for change in changes if (fault := await self._change(change))]
         self._record(resize.conclude(sizes, changes, "; ".join(faults)))
@@ -53,7 +54,7 @@ class Resizing:
         grants = (self._state.grants or {}).values()
         cpus_pinned = bool(self._deps.devices.shared()) or any(grant.cpus for grant in grants)
         allocatable = (self._deps.local_node.node().get("status") or {}).get("allocatable") or {}
-        capacity = self._room.capacity_for(self._state.spec.uid, allocatable)
+        capacity = self._room.capacity_for(self._state.spec, allocatable)
         return resize.ResizeLimits(capacity, cpus_pinned, memory_pinned=any(grant.mems for grant in grants))
 
     async def _change(self, change: resize.SizeChange) -> str:
