@@ -60,3 +60,18 @@ async def test_request_to_node_without_response_is_sent_once(tmp_path: Path) -> 
             assert caught.value.retry_after == 0, "client-go would repeat it"
         await client.close()
     assert methods == list(METHODS)
+
+
+async def test_certificate_of_node_is_not_verified_for_a_log_whose_client_says_so(tmp_path: Path) -> None:
+    for place in (own := tmp_path / "own", other := tmp_path / "other"):
+        place.mkdir()
+        Authority(place).issue("node")
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(other / "node.crt", other / "node.key")
+    client = NodeClient(NodeClientOptions(own / "node.crt", own / "node.key", own / "ca.crt"))
+    async with closing_server(context) as (port, methods):
+        for insecure in (True, False):
+            with pytest.raises(ServiceUnavailable, match="disconnected" if insecure else "certificate verify failed"):
+                await client.get(Location("n1", "127.0.0.1", port, "/", (), insecure=insecure))
+        await client.close()
+    assert methods == ["GET"]

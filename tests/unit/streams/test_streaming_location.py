@@ -31,6 +31,8 @@ def test_a_log_goes_to_the_pods_node_and_says_whose_it_is() -> None:
     wanted = Location("n1", "localhost", 10250, "/containerLogs/ns/p/a", (("follow", "true"), ("tailLines", "0")))
     assert log_location(pod(), NODE, query) == wanted
     assert log_location(pod(node=""), NODE, MultiDict()) is None
+    insecure = log_location(pod(), NODE, MultiDict({"insecureSkipTLSVerifyBackend": "true"}))
+    assert insecure == Location("n1", "localhost", 10250, "/containerLogs/ns/p/a", (), insecure=True)
 
 
 def test_a_command_goes_word_by_word() -> None:

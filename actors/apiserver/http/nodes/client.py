@@ -84,14 +84,16 @@ class NodeClient(ForwardingClient):
     def __init__(self, options: NodeClientOptions) -> None:
         super().__init__()
         self._options = options
-        self._contexts: Renewed[ssl.SSLContext] | None = None
+        self._contexts: dict[bool, Renewed[ssl.SSLContext]] = {}
+        """By whether any certificate will do."""
 
     async def get(self, where: Location) -> aiohttp.ClientResponse:
         """Return the response with its body unread. Raises ServiceUnavailable."""
 
         async def call(name: str) -> aiohttp.ClientResponse:
-            return await self._opened().get(_url(where), server_hostname=name, timeout=_TIMEOUT, ssl=self._tls())
+            return await self._opened().get(_url(where), server_hostname=name, timeout=_TIMEOUT, ssl=tls)
 
+        tls = self._tls(where.insecure)
         return await _called(where, call)
 
     async def forward(self, method: str, where: Location, sent: Forwarded) -> aiohttp.ClientResponse:
@@ -133,19 +135,21 @@ class NodeClient(ForwardingClient):
 
         return await _called(where, call)
 
-    def _tls(self) -> ssl.SSLContext:
+    def _tls(self, insecure: bool = False) -> ssl.SSLContext:
         options = self._options
+        insecure |= options.insecure
         try:
-            if self._contexts is None:
-                self._contexts = Renewed((options.ca, options.cert, options.key), lambda: _context(options))
+            if insecure not in self._contexts:
+                files = (options.ca, options.cert, options.key)
+                self._contexts[insecure] = Renewed(files, lambda: _context(options, insecure))
         except OSError as error:
             raise ServiceUnavailable(f"cannot use {options.cert} to call nodes: {error}") from None
-        return self._contexts.now()
+        return self._contexts[insecure].now()
 
 
-def _context(options: NodeClientOptions) -> ssl.SSLContext:
+def _context(options: NodeClientOptions, insecure: bool) -> ssl.SSLContext:
     context = client_context(options.ca)
-    if options.insecure:
+    if insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     context.load_cert_chain(options.cert, options.key)

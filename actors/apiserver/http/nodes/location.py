@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import replace
 from multidict import MultiMapping
 
 from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_object
@@ -40,6 +41,8 @@ class Location(msgspec.Struct, frozen=True):
     query: tuple[tuple[str, str], ...]
     features: tuple[str, ...] = ()
     """Features that the node declares."""
+    insecure: bool = False
+    """Any certificate will do, as the client says."""
 
 
 def log_location(pod: Object, node: Object | None, query: Query) -> Location | None:
@@ -50,7 +53,8 @@ def log_location(pod: Object, node: Object | None, query: Query) -> Location | N
     passed = [(key, "true") for key in ("follow", "previous", "timestamps") if flag(query, key)]
     wanted = ("tailLines", "limitBytes", "sinceSeconds", "sinceTime", "stream")
     passed += [(key, query[key]) for key in wanted if query.get(key)]
-    return _located(pod, node, "containerLogs", container, tuple(passed))
+    insecure = bool(flag(query, "insecureSkipTLSVerifyBackend"))
+    return replace(_located(pod, node, "containerLogs", container, tuple(passed)), insecure=insecure)
 
 
 def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -> Location:
