@@ -206,7 +206,7 @@ class NodeServers:
         pods = PodPages(view.pods, view.statuses, view.complete)
         metrics = MetricsPages(bus, self._context.registry, settings.node_name, sampler, view.status)
         return {
-            "stats": StatsRoute(settings.node_name, sampler).serve,
+            "stats": StatsRoute(settings.node_name, sampler, view.status).serve,
             "pods": pods.pods,
             "runningpods": pods.running,
             "configz": ConfigPage(settings, lambda: self.port).serve,

@@ -14,6 +14,7 @@ from aiohttp import web
 from actors.podworker.endpoint.errors import RuntimeUnavailable, StreamTargetMissing
 from protocols.bus import BusError
 from protocols.kube.times import format_ns
+from protocols.messages.pleg import PodStatus
 from protocols.wire import cri_pb2 as pb
 
 FRESH_S = 1.0
@@ -22,6 +23,8 @@ STALE_S = 60.0
 """A measurement older than this is no base for rates: a second one is waited for."""
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 _IDLE = (3, 4)
+BOOT_NS = time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME)
+"""When this machine started."""
 Ask = Callable[[], Awaitable["pb.ListContainerStatsResponse"]]
 
 
@@ -31,6 +34,8 @@ class ContainerUsage(msgspec.Struct, frozen=True):
     at_ns: int = 0
     cpu_ns: int = 0
     """CPU time since the container's start."""
+    used: int = 0
+    """With all of the page cache."""
     working: int = 0
     resident: int = 0
     nanocores: int = 0
@@ -95,6 +100,7 @@ def _container(stats: "pb.ContainerStats", before: ContainerUsage | None) -> Mea
     usage = ContainerUsage(
         at_ns=stats.cpu.timestamp or memory.timestamp,
         cpu_ns=stats.cpu.usage_core_nano_seconds.value,
+        used=memory.usage_bytes.value or memory.working_set_bytes.value,
         working=memory.working_set_bytes.value,
         resident=memory.rss_bytes.value or memory.working_set_bytes.value,
     )
@@ -116,52 +122,65 @@ def _machine() -> ContainerUsage:
         busy = sum(ticks) - sum(ticks[index] for index in _IDLE)
         words = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
         memory = {line[0]: int(line[1]) * 1024 for line in words if len(line) > 1}
-        used = memory["MemTotal:"] - memory.get("MemAvailable:", 0)
-        return ContainerUsage(time.time_ns(), busy * _TICK_NS, used, memory.get("AnonPages:", used))
+        used, working = (memory["MemTotal:"] - memory.get(free, 0) for free in ("MemFree:", "MemAvailable:"))
+        return ContainerUsage(time.time_ns(), busy * _TICK_NS, used, working, memory.get("AnonPages:", working))
     return ContainerUsage(time.time_ns())
 
 
-def summary(node: str, sample: Sample) -> dict[str, Any]:
-    """Return the page of a sample."""
+def summary(node: str, sample: Sample, status: Callable[[str], PodStatus | None]) -> dict[str, Any]:
+    """Return the page of a sample. `status`: runtime status by pod uid."""
     pods: dict[str, list[MeasuredContainer]] = {}
     for container in sample.containers:
         pods.setdefault(container.uid, []).append(container)
     return {
-        "node": {"nodeName": node, **_figures(sample.node)},
-        "pods": [_pod(containers) for containers in pods.values()],
+        "node": {"nodeName": node, **_start(BOOT_NS), **_figures(sample.node)},
+        "pods": [_pod(containers, status(uid) or PodStatus(uid)) for uid, containers in pods.items()],
     }
 
 
-def _pod(containers: list[MeasuredContainer]) -> dict[str, Any]:
+def _pod(containers: list[MeasuredContainer], known: PodStatus) -> dict[str, Any]:
+    created = {run.id: run.created_ns for run in known.containers}
+    began = max((sandbox.created_ns for sandbox in known.sandboxes), default=0)
     first, usages = containers[0], [container.usage for container in containers]
     total = ContainerUsage(
         at_ns=max(usage.at_ns for usage in usages),
         cpu_ns=sum(usage.cpu_ns for usage in usages),
+        used=sum(usage.used for usage in usages),
         working=sum(usage.working for usage in usages),
         resident=sum(usage.resident for usage in usages),
         nanocores=sum(usage.nanocores for usage in usages),
     )
     return {
         "podRef": {"name": first.pod, "namespace": first.namespace, "uid": first.uid},
-        "containers": [{"name": container.name, **_figures(container.usage)} for container in containers],
+        **_start(began),
+        "containers": [
+            {"name": container.name, **_start(created.get(container.id, 0)), **_figures(container.usage)}
+            for container in containers
+        ],
         **_figures(total),
     }
 
 
+def _start(at_ns: int) -> dict[str, str]:
+    return {"startTime": format_ns(at_ns)} if at_ns else {}
+
+
 def _figures(usage: ContainerUsage) -> dict[str, Any]:
-    at, working = format_ns(usage.at_ns), usage.working
+    at = format_ns(usage.at_ns)
+    memory = {"workingSetBytes": usage.working, "usageBytes": usage.used, "rssBytes": usage.resident}
     return {
         "cpu": {"time": at, "usageNanoCores": usage.nanocores, "usageCoreNanoSeconds": usage.cpu_ns},
-        "memory": {"time": at, "workingSetBytes": working, "usageBytes": working, "rssBytes": usage.resident},
+        "memory": {"time": at, **memory},
     }
 
 
 class StatsRoute:
     """/stats/summary."""
 
-    def __init__(self, node: str, sampler: UsageSampler) -> None:
+    def __init__(self, node: str, sampler: UsageSampler, status: Callable[[str], PodStatus | None]) -> None:
         self._node = node
         self._sampler = sampler
+        self._status = status
 
     async def serve(self, request: web.BaseRequest, path: list[str]) -> web.StreamResponse:
         if path != ["summary"]:
@@ -170,5 +189,5 @@ class StatsRoute:
             sample = await self._sampler.sample()
         except BusError as error:
             raise RuntimeUnavailable(str(error)) from None
-        body = {**summary(self._node, sample), "window": sample.window}
+        body = {**summary(self._node, sample, self._status), "window": sample.window}
         return web.Response(body=msgspec.json.encode(body), content_type="application/json")

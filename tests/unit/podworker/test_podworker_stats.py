@@ -6,6 +6,7 @@ import pytest
 
 from actors.podworker.endpoint import stats as sampling
 from actors.podworker.endpoint.stats import Sample, UsageSampler, summary
+from protocols.messages.pleg import ContainerStatus, PodStatus, SandboxStatus
 from protocols.wire import cri_pb2 as pb
 
 S = 1_000_000_000
@@ -23,7 +24,11 @@ def stats(
     return pb.ContainerStats(
         attributes=pb.ContainerAttributes(id=id, labels=labels if uid else {}),
         cpu=pb.CpuUsage(timestamp=at, usage_core_nano_seconds=pb.UInt64Value(value=cpu)),
-        memory=pb.MemoryUsage(timestamp=at, working_set_bytes=pb.UInt64Value(value=memory)),
+        memory=pb.MemoryUsage(
+            timestamp=at,
+            working_set_bytes=pb.UInt64Value(value=memory),
+            usage_bytes=pb.UInt64Value(value=memory + (2 << 20)),
+        ),
     )
 
 
@@ -82,8 +87,16 @@ async def test_counters_that_go_back_are_no_usage() -> None:
 
     (container,) = (await look()).containers
     assert container.usage.nanocores == 0
-    told = summary("n1", (await look()))
+    status = PodStatus(
+        "u1",
+        containers=(ContainerStatus("c1", "s1", "a", 0, "running", 5 * S),),
+        sandboxes=(SandboxStatus("s1", True, 0, 3 * S),),
+    )
+    told = summary("n1", (await look()), lambda uid: status if uid == "u1" else None)
     (pod,) = told["pods"]
     assert pod["podRef"] == {"name": "p", "namespace": "ns", "uid": "u1"}
-    assert pod["containers"][0]["memory"]["workingSetBytes"] == 5 << 20
+    memory = pod["containers"][0]["memory"]
+    assert (memory["workingSetBytes"], memory["usageBytes"]) == (5 << 20, 7 << 20)
+    starts = [each["startTime"] for each in (pod, pod["containers"][0])]
+    assert starts == ["1970-01-01T00:00:03Z", "1970-01-01T00:00:05Z"]
     assert told["node"]["nodeName"] == "n1"
