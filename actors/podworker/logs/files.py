@@ -18,9 +18,11 @@ _BLOCK = 256 * 1024
 
 
 def size_of(path: str) -> int:
-    """Return the size in bytes, 0 for a missing file."""
+    """Return the size in bytes, -1 for a missing file."""
     try:
         return os.lstat(path).st_size
+    except FileNotFoundError:
+        return -1
     except OSError:
         return 0
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -82,7 +81,9 @@ class LogRotator:
         self._runs: dict[str, str] = {}
         self._changed = True
         self._seen: set[str] = set()
-        """Containers whose log existed once since this process started, or is surely not expected."""
+        """Containers of earlier passes."""
+        self._exist: set[str] = set()
+        """Containers whose log has existed since it was opened last."""
 
     async def run(self) -> None:
         while True:
@@ -100,25 +101,32 @@ class LogRotator:
             self._changed = False
             self._runs = {id: path for id, path in self._running() if path}
         runs = self._runs
-        large, broken = await asyncio.to_thread(self._find, runs)
-        for id in broken:  # this process was killed between rename and reopen
+        large, missing = await asyncio.to_thread(self._find, runs)
+        for id in missing:
             await self._reopen(id)
         for id in large:
             await self._rotate(id, Path(runs[id]))
 
     def _find(self, runs: dict[str, str]) -> tuple[list[str], list[str]]:
-        large = [id for id in self._schedule.due(runs) if self._is_large(id, runs[id])]
-        fresh = [id for id in runs if id not in self._seen]
-        self._seen = set(runs)
-        return large, [id for id in fresh if not os.path.exists(runs[id]) and files.pieces(Path(runs[id]))]
-
-    def _is_large(self, id: str, path: str) -> bool:
-        size = files.size_of(path)
-        self._schedule.found(id, size)
-        large = size > self._options.most_bytes
-        if large:
+        """Return the containers whose log is too large, and those whose log is missing."""
+        self._exist &= runs.keys()
+        sizes = {id: files.size_of(runs[id]) for id in self._schedule.due(runs)}
+        missing = [id for id, size in sizes.items() if size < 0 and self._is_expected(id, runs[id])]
+        large = [id for id, size in sizes.items() if size > self._options.most_bytes]
+        for id, size in sizes.items():
+            self._schedule.found(id, size)
+        for id in large:
             self._schedule.again(id)
-        return large
+        self._exist.update(id for id, size in sizes.items() if size >= 0)
+        self._seen = set(runs)
+        return large, missing
+
+    def _is_expected(self, id: str, path: str) -> bool:
+        """Return True if somebody removed the log, or this process was killed between rename and reopen.
+
+        A container of a simulated runtime writes none.
+        """
+        return id in self._exist or (id not in self._seen and bool(files.pieces(Path(path))))
 
     async def _rotate(self, id: str, log: Path) -> None:
         try:
@@ -136,4 +144,5 @@ class LogRotator:
         except BusError as error:
             _LOG.info("log not reopened container=%s error=%s", id[:12], error)
             return False
+        self._exist.discard(id)
         return True

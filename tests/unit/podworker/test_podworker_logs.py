@@ -117,6 +117,18 @@ def test_a_log_that_was_never_there_is_nobodys_business(log: Path) -> None:
     assert runtime.calls == []
 
 
+async def test_a_log_that_somebody_removed_is_opened_again(log: Path) -> None:
+    """Else the container writes to the removed file, which grows on the disk where nobody sees it."""
+    runtime = FakeRuntime()
+    rotator = LogRotator(RotationOptions(1000, 5), runtime, lambda: [("c1", str(log))])
+    await rotator.check()
+    await asyncio.to_thread(log.unlink)
+    runtime.fail["reopen_log"] = [Unavailable("away")]
+    for _ in range(3 * SELDOM):
+        await rotator.check()
+    assert runtime.calls == [("reopen_log", "c1")] * 2, "once more after a failure, and then it is there"
+
+
 def test_remove_takes_the_pieces_along(log: Path) -> None:
     aged(log, "20260101-000000", "20260102-000000.gz")
     log.with_name("10.log").write_text("another run's")
