@@ -14,7 +14,7 @@ import msgspec
 from actors.scheduler.claims.device_ledger import DeviceLedger, with_kept
 from actors.scheduler.claims.verified_fits import VerifiedFits
 from actors.scheduler.model.claim_demand import NOT_AVAILABLE, Demand, Fit
-from actors.scheduler.model.turns import Pacer, Turns
+from actors.scheduler.model.turns import TURN_S, Pacer, Turns
 from actors.scheduler.model.views import NodeView
 from protocols.bounded import BoundedMap
 from protocols.cel.worker import selections
@@ -57,8 +57,8 @@ SEARCH_TIMEOUT_S = 10.0
 """For all nodes of one pod together."""
 NODE_AT_ONCE_S, AT_ONCE_S = 0.01, 0.05
 """A scheduling cycle searches one node, and all nodes of its pod, for so long itself."""
-TURN_STEPS = 250
-"""A turn of a long search takes some 2 ms."""
+TURN_STEPS, CLOCK_STEPS = 250, 4
+"""Steps of a turn of a long search, some 2 ms, and those between two looks at the clock."""
 MAX_DEMANDS = 64
 YIELD_EVERY = 256
 """Nodes between two yields to the event loop."""
@@ -300,7 +300,7 @@ class DeviceFit:
         state, end = self._state(node), time.monotonic() + NODE_AT_ONCE_S
         try:
             attempt = self._attempt(demand, state[0])
-            while (has_devices := attempt.advance(TURN_STEPS)) is None:
+            while (has_devices := _turn(attempt, end)) is None:
                 if time.monotonic() > end:
                     raise SearchTakesLong(demand, nodes, deep=True)
         except (NodeFault, AllocationFault, TimedOut) as fault:
@@ -328,7 +328,7 @@ class DeviceFit:
         for _ in range(SELECTIONS):
             try:
                 attempt = self._attempt(demand, view, used)
-                while (has_devices := attempt.advance(TURN_STEPS)) is None:
+                while (has_devices := _turn(attempt, time.monotonic() + TURN_S)) is None:
                     if time.monotonic() > end:
                         raise TimedOut("timed out trying to allocate devices")
                     await turns.rest()
@@ -338,11 +338,19 @@ class DeviceFit:
         raise AllocationFault(SLICES_CHANGE)
 
     def _attempt(self, demand: Demand, view: NodePools, used: AllocatedState | None = None) -> Attempt:
-        """Raises AllocationFault."""
         self.searches += 1
         used = used if used is not None else self._inputs.used(demand)
         inputs = AllocatorInputs(view.pools, used, self._inputs.classes, self._inputs.engine, self._inputs.gates)
         return Attempt(AttemptOptions(demand.unallocated, inputs))
+
+
+def _turn(attempt: Attempt, end: float) -> bool | None:
+    """Search for TURN_STEPS at most, and not much longer than until `end`."""
+    for done in range(0, TURN_STEPS, CLOCK_STEPS):
+        answer = attempt.advance(min(CLOCK_STEPS, TURN_STEPS - done))
+        if answer is not None or time.monotonic() > end:
+            return answer
+    return None
 
 
 def _answer(demand: Demand, state: tuple[NodePools, int, int], fit: Fit, fault: Fault | None) -> SearchResult:

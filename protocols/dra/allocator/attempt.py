@@ -7,10 +7,12 @@ a search can be suspended and resumed, and never recurses.
 
 import functools
 import itertools
+import math
 from collections.abc import Hashable, Iterator
 
 import msgspec
 
+from protocols.dra.allocator.candidates import SCANNED, DeviceOrder, InSteps
 from protocols.dra.allocator.claims import Claim
 from protocols.dra.allocator.constraints import (
     Constraint,
@@ -19,7 +21,7 @@ from protocols.dra.allocator.constraints import (
     constraints_of,
     remove_from_all,
 )
-from protocols.dra.allocator.plan import AllocatorInputs, ClaimPlan, RequestData, plan_of
+from protocols.dra.allocator.plan import AllocatorInputs, ClaimPlan, RequestData, candidates_of, plan_of
 from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, EquivalentDevices, has_too_few_devices, values_of
 from protocols.dra.allocator.shares import added, amounts_of, has_room
 from protocols.dra.allocator.types import (
@@ -62,7 +64,7 @@ class Counters:
 
     def left(self, request: RequestData, start: int, all_of_them: bool) -> Hashable:
         """Return what is left of the counters that candidates from `start` on consume, or of all counters."""
-        last = request.candidates.last_consumers
+        last = request.candidates.order.last_consumers
         return tuple(
             (pool, counter, amount)
             for pool, left in self._left.items()
@@ -97,6 +99,7 @@ class AllocatingDevice:
 
 
 STEPS = 1_000_000
+"""Choices, and SCANNED devices each that were looked at and not chosen."""
 FLIGHT = 2_000
 """Steps after which the driver of the search checks the clock."""
 
@@ -123,31 +126,29 @@ class DeviceIndices(msgspec.Struct, frozen=True):
     """First candidate that may be chosen."""
 
 
-class Attempt:
-    """One search. Call `advance` until it returns a bool; after True, `picks` has the devices of each claim.
+Choices = Iterator[DeviceIndices | None]
+"""What a choice point chooses, one after the other; None after SCANNED devices without a choice."""
 
-    The constructor raises AllocationFault.
-    """
+
+class Attempt:
+    """One search. Call `advance` until it returns a bool; after True, `picks` has the devices of each claim."""
 
     def __init__(self, options: AttemptOptions) -> None:
         self._options = options
-        inputs = options.inputs
-        self._plans: list[ClaimPlan] = [plan_of(claim, inputs) for claim in options.claims]
+        self._plans: list[ClaimPlan] = []
         self._constraints: list[list[Constraint]] = [constraints_of(claim) for claim in options.claims]
-        self._counters = Counters(inputs.used)
-        self._equivalents = EquivalentDevices(
-            self._plans, itertools.chain.from_iterable(self._constraints), inputs.used
-        )
-        self._used = inputs.used
+        self._used = options.inputs.used
+        self._counters = Counters(self._used)
+        self._equivalents = EquivalentDevices((), (), self._used)
         self._dead_ends = DeadEnds()
         self._values: dict[Constraint, frozenset[Attribute]] = {}
         self._allocating: dict[DeviceInfo, AllocatingDevice] = {}
         self.picks: list[list[Pick]] = [[] for _ in options.claims]
-        self._stack: list[tuple[Iterator[DeviceIndices | None], Hashable]] = [
-            (self._choices(DeviceIndices(0, 0)), None)
-        ]
+        self._stack: list[tuple[Choices, Hashable]] = [(self._begin(), None)]
         """Choice points, each with the state it began in if that is kept."""
         self.steps = 0
+        self._patience = math.inf
+        """Steps before costlier pruning begins; unlimited while claims are planned."""
 
     def run(self) -> bool:
         """Search to the end. Raises what `advance` raises."""
@@ -161,14 +162,14 @@ class Attempt:
             if not self._stack:
                 return self._nothing()
             self.steps += 1
-            if self.steps == self._options.patience + 1 and has_too_few_devices(self._plans):
-                return self._nothing()
+            if self.steps == self._patience + 1:
+                self._stack.append((self._check_devices(), None))
             indices = next(self._stack[-1][0], DEAD)
-            if indices is None:
+            if indices is SOLVED:
                 return True
             if indices is DEAD:
                 self._leave(self._stack.pop()[1])
-            else:
+            elif indices is not None:
                 self._enter(indices)
         if self.steps >= self._options.steps:
             raise TimedOut("timed out trying to allocate devices")
@@ -176,9 +177,9 @@ class Attempt:
 
     def _enter(self, indices: DeviceIndices) -> None:
         state: Hashable = None
-        if indices.alternative and indices.need and self.steps > self._options.patience:
+        if indices.alternative and indices.need and self.steps > self._patience:
             state = self._state(indices, indices.alternative)
-            if state in self._dead_ends or self._has_too_few_values(indices, indices.alternative):
+            if state in self._dead_ends:
                 return
         self._stack.append((self._choices(indices), state))
 
@@ -202,13 +203,12 @@ class Attempt:
         where = (indices.claim, indices.request, id(request), indices.need, indices.start, picked)
         return where, tuple(ahead), tuple(everywhere), own, constraints, left
 
-    def _has_too_few_values(self, indices: DeviceIndices, request: RequestData) -> bool:
+    def _has_too_few_values(self, indices: DeviceIndices, request: RequestData) -> InSteps[bool]:
         """Return True if a distinctAttribute constraint has fewer unused values than devices are still to be chosen."""
         plan = self._plans[indices.claim]
-        distinct = (
-            other for other in self._constraints[indices.claim] if isinstance(other, DistinctAttributeConstraint)
-        )
-        for constraint in distinct:
+        for constraint in self._constraints[indices.claim]:
+            if not isinstance(constraint, DistinctAttributeConstraint):
+                continue
             if not constraint.covers(request.subrequest.name):
                 continue
             later = plan.requests[indices.request + 1 :]
@@ -221,7 +221,7 @@ class Attempt:
                 min((request.num_devices for request in requests), default=0) for requests in covered
             )
             if constraint not in self._values:
-                self._values[constraint] = values_of(plan, constraint)
+                self._values[constraint] = yield from values_of(plan, constraint)
             if constraint.unused(self._values[constraint]) < need:
                 return True
         return False
@@ -233,21 +233,39 @@ class Attempt:
 
     # choice points: each makes a choice before it yields a position, and undoes it when the next one is requested
 
-    def _choices(self, indices: DeviceIndices) -> Iterator[DeviceIndices | None]:
+    def _begin(self) -> Choices:
+        """Plan all claims, then choose devices for the first. Raises AllocationFault."""
+        inputs = self._options.inputs
+        order = DeviceOrder(candidates_of(inputs.pools, inputs.gates.binding))
+        for claim in self._options.claims:
+            self._plans.append((yield from plan_of(claim, inputs, order)))
+        constraints = itertools.chain.from_iterable(self._constraints)
+        self._equivalents = EquivalentDevices(self._plans, constraints, self._used)
+        self.steps, self._patience = 0, self._options.patience
+        yield DeviceIndices(0, 0)
+
+    def _check_devices(self) -> Choices:
+        """End the search if some request has too few devices, whatever the others take."""
+        if (yield from has_too_few_devices(self._plans)):
+            del self._stack[:-1]
+
+    def _choices(self, indices: DeviceIndices) -> Choices:
         if indices.claim == len(self._plans):
-            yield None
+            yield SOLVED
         elif indices.request == len(self._plans[indices.claim].requests):
             yield DeviceIndices(indices.claim + 1, 0)
         elif indices.alternative is None:
             yield from self._alternatives(indices)
         elif indices.need == 0:
             yield DeviceIndices(indices.claim, indices.request + 1)
+        elif self.steps > self._patience and (yield from self._has_too_few_values(indices, indices.alternative)):
+            return
         elif indices.alternative.all_devices:
             yield from self._all_devices(indices, indices.alternative)
         else:
             yield from self._devices(indices, indices.alternative)
 
-    def _alternatives(self, indices: DeviceIndices) -> Iterator[DeviceIndices]:
+    def _alternatives(self, indices: DeviceIndices) -> Choices:
         """Skip subrequests that would take the claim past its limit of devices."""
         plan = self._plans[indices.claim]
         rest = len(self.picks[indices.claim]) + plan.fewest[indices.request + 1]
@@ -255,31 +273,39 @@ class Attempt:
             if request.num_devices + rest <= MAX_DEVICES:
                 yield DeviceIndices(indices.claim, indices.request, request, request.num_devices)
 
-    def _devices(self, indices: DeviceIndices, request: RequestData) -> Iterator[DeviceIndices]:
+    def _devices(self, indices: DeviceIndices, request: RequestData) -> Choices:
         """Choose combinations, not permutations: the next device comes after this one.
 
         Of indistinguishable devices only the first is tried.
         """
-        tried: set[Hashable] = set()
-        for at in range(indices.start, len(request.candidates.ordered)):
-            if not request.candidates.has_enough(at, indices.need):
+        candidates, tried = request.candidates, set[Hashable]()
+        at = candidates.first(indices.start)
+        for scanned in itertools.count(1):
+            if not candidates.has_enough(at, indices.need):
                 return
-            pool, device = request.candidates.ordered[at]
-            if self._is_busy(indices.claim, request, device) or not request.candidates.is_fitting(at):
-                continue
-            if tried and self._equivalence(pool, device) in tried:
-                continue
-            if self._take(indices.claim, request, pool, device):
-                yield DeviceIndices(indices.claim, indices.request, request, indices.need - 1, at + 1)
-                self._give(indices.claim, request, pool, device)
-            tried.add(self._equivalence(pool, device))
+            if self._is_untried(indices.claim, request, at, tried):
+                pool, device = candidates.ordered[at]
+                if self._take(indices.claim, request, pool, device):
+                    yield DeviceIndices(indices.claim, indices.request, request, indices.need - 1, at + 1)
+                    self._give(indices.claim, request, pool, device)
+                tried.add(self._equivalence(pool, device))
+            at = candidates.first(at + 1)
+            if scanned % SCANNED == 0:
+                yield None
+
+    def _is_untried(self, claim: int, request: RequestData, at: int, tried: set[Hashable]) -> bool:
+        """Return True if a device is free for a request, fits it, and is equal to none that was tried."""
+        pool, device = request.candidates.ordered[at]
+        if self._is_busy(claim, request, device) or not request.candidates.is_fitting(at):
+            return False
+        return not tried or self._equivalence(pool, device) not in tried
 
     def _equivalence(self, pool: Pool, device: DeviceInfo) -> Hashable:
         """Return the same value for devices whose exchange changes nothing now: equal, and equally consumed."""
         allocating = self._allocating.get(device)
         return self._equivalents.number(pool, device), allocating.state() if allocating is not None else None
 
-    def _all_devices(self, indices: DeviceIndices, request: RequestData) -> Iterator[DeviceIndices]:
+    def _all_devices(self, indices: DeviceIndices, request: RequestData) -> Choices:
         """Choose every candidate in order; a device that cannot be chosen ends this branch."""
         ordered = request.candidates.ordered
         if indices.start >= len(ordered):
@@ -353,5 +379,5 @@ class Attempt:
         )
 
 
-DEAD = DeviceIndices(-1, -1)
-"""Sentinel: the choice point has no choice left."""
+DEAD, SOLVED = DeviceIndices(-1, -1), DeviceIndices(-1, 0)
+"""Sentinels: the choice point has no choice left; all devices are chosen."""

@@ -3,33 +3,36 @@
 Also checks claims before any node is considered, with upstream's error texts.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
 from protocols.cel.text.source import CompileError, EvaluationError
 from protocols.cel.worker import selections
 from protocols.cel.worker.messages import EvaluationEnded
+from protocols.dra.allocator.candidates import (
+    SCANNED,
+    Candidate,
+    Candidates,
+    DeviceOrder,
+    InSteps,
+    consumption,
+    has_room_for_share,
+)
 from protocols.dra.allocator.claims import ALL, EXACT_COUNT, Claim, SubRequest
-from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
 from protocols.dra.allocator.types import (
     MAX_DEVICES,
     AllocatedState,
     AllocationEnded,
     AllocationFault,
-    Amounts,
-    CounterId,
     DeviceInfo,
     NodePool,
-    Pool,
     SelectorEnded,
     SelectorFault,
     Selectors,
 )
 from protocols.dra.gates import Gates
-from protocols.dra.types import Device, DeviceClass, PoolId
-from protocols.kube.taints import untolerated
+from protocols.dra.types import Device, DeviceClass
 
 
 class CelSelectors:
@@ -160,118 +163,6 @@ def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:
     return f"request {lost.name}: device class {lost.class_name} does not exist" if lost else ""
 
 
-Candidate = tuple[Pool, DeviceInfo]
-
-
-class Candidates:
-    """Devices of one node that a subrequest may be allocated, in order.
-
-    Conditions that do not change during a search are evaluated once per device, when the search reaches it.
-    """
-
-    def __init__(
-        self,
-        subrequest: SubRequest,
-        ordered: tuple[Candidate, ...],
-        used: AllocatedState,
-        matches: Callable[[DeviceInfo], bool],
-        taints: bool,
-    ) -> None:
-        self.subrequest = subrequest
-        self.ordered = ordered
-        self._used = used
-        self._matches = matches
-        self._taints = taints
-        self._fit: list[bool | None] = [None] * len(ordered)
-        self._lost = 0
-        self._shares: dict[DeviceInfo, Share | None] = {}
-
-    def is_fitting(self, at: int) -> bool:
-        """Raises AllocationFault."""
-        known = self._fit[at]
-        if known is None:
-            known = self._fit[at] = self._is_candidate(self.ordered[at][1])
-            self._lost += not known
-        return known
-
-    def can_take(self, device: DeviceInfo) -> bool:
-        """Raises AllocationFault."""
-        at = self.position(device)
-        return at >= 0 and self.is_fitting(at)
-
-    def position(self, device: DeviceInfo) -> int:
-        """Return its place in the order, or -1."""
-        return self._positions.get(device, -1)
-
-    @cached_property
-    def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
-        """The last place of a device that consumes a counter."""
-        return {(pool.id, counter): at for at, (pool, device) in enumerate(self.ordered) for counter in device.consumes}
-
-    @cached_property
-    def _positions(self) -> Mapping[DeviceInfo, int]:
-        return {device: at for at, (_, device) in enumerate(self.ordered)}
-
-    def has_enough(self, start: int, need: int) -> bool:
-        """Return False once fewer than `need` devices can fit from `start` on."""
-        left = len(self.ordered) - start
-        if left - self._lost >= need:
-            return True
-        for at in range(start, len(self.ordered)):  # ends soon: a sum over all would be quadratic in large pools
-            if need <= 0:
-                break
-            need -= self._fit[at] is not False
-        return need <= 0
-
-    def share(self, device: DeviceInfo) -> Share | None:
-        """Return the consumption of a subrequest on a shared device; None for other devices. Raises AllocationFault."""
-        if not device.is_shared:
-            return None
-        if device not in self._shares:
-            self._shares[device] = consumption(self.subrequest, device)
-        return self._shares[device]
-
-    def consumed(self, device: DeviceInfo) -> Amounts:
-        """Return what others consume of a shared device; admin access ignores them."""
-        return {} if self.subrequest.admin else self._used.consumed(device.id) or {}
-
-    def _is_candidate(self, device: DeviceInfo) -> bool:
-        if not self.subrequest.admin and is_in_use(device, self._used):
-            return False
-        if not self._matches(device):
-            return False
-        if self._taints and untolerated(device.spec.taints, self.subrequest.tolerations):
-            return False
-        share = self.share(device) if device.is_shared else consumption(self.subrequest, device)
-        return has_room_for_share(self.subrequest, device, self._used, share)
-
-
-def is_in_use(device: DeviceInfo, used: AllocatedState) -> bool:
-    """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
-    return device.id in used and (not device.is_shared or used.consumed(device.id) is None)
-
-
-def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
-    """Return the capacity that a subrequest needs of a device; empty if it needs none.
-
-    None if the device cannot serve it even when it is free. Raises AllocationFault.
-    """
-    limited = device.is_shared or subrequest.capacity
-    return share_of(device.id.driver, device.spec, subrequest.capacity) if limited else {}
-
-
-def has_room_for_share(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share | None) -> bool:
-    """Return True if the device has the capacity that a subrequest needs, beside the shares of others."""
-    return share is not None and not shortages(subrequest, device, used, share)
-
-
-def shortages(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share) -> list[str]:
-    """Return the capacities of which others leave too little for this share of a device."""
-    if subrequest.admin or not device.is_shared:
-        return []
-    return list(lacking(device.spec.capacity, used.consumed(device.id) or {}, amounts_of(share)))
-
-
 def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Candidate, ...]:
     """Return the devices of pools that are complete and valid."""
     sound = (pool for pool in pools if pool.pool.complete and not pool.pool.fault)
@@ -282,12 +173,13 @@ def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Cand
 
 def all_candidates_of(
     claim: str, subrequest: SubRequest, inputs: "AllocatorInputs", matches: Callable[[DeviceInfo], bool]
-) -> Iterator[Candidate]:
-    """Yield every device that allocationMode All requests, in use or not, except those with too little capacity.
+) -> InSteps[list[Candidate]]:
+    """Return every device that allocationMode All requests, in use or not, except those with too little capacity.
 
     Raises AllocationFault while a pool is incomplete or invalid.
     """
     assert subrequest.mode == ALL
+    candidates: list[Candidate] = []
     for view in inputs.pools:
         pool = view.pool
         if not pool.complete or pool.fault:
@@ -296,14 +188,14 @@ def all_candidates_of(
                 f"claim {claim}, request {subrequest.name}: asks for all devices, but resource pool"
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
-        fitting = (
-            device
-            for device in view.devices
-            if (inputs.gates.binding or not device.has_binding_conditions) and matches(device)
-        )
-        for device in fitting:
-            if has_room_for_share(subrequest, device, inputs.used, consumption(subrequest, device)):
-                yield pool, device
+        for number, device in enumerate(view.devices):
+            if number % SCANNED == SCANNED - 1:
+                yield
+            if not inputs.gates.binding and device.has_binding_conditions:
+                continue
+            if matches(device) and has_room_for_share(subrequest, device, inputs.used, consumption(subrequest, device)):
+                candidates.append((pool, device))
+    return candidates
 
 
 class AllocatorInputs(msgspec.Struct, frozen=True):
@@ -335,31 +227,33 @@ class ClaimPlan(msgspec.Struct, frozen=True):
     """The fewest devices that each request and all later ones need together."""
 
 
-def plan_of(claim: Claim, inputs: AllocatorInputs) -> ClaimPlan:
-    """Raises AllocationFault."""
+def plan_of(claim: Claim, inputs: AllocatorInputs, order: DeviceOrder) -> InSteps[ClaimPlan]:
+    """Return the plan of a claim that chooses from devices in this order. Raises AllocationFault."""
     check(claim, inputs.classes)
     _check_capacity(claim, inputs.gates.shares)
-    ordered = candidates_of(inputs.pools, inputs.gates.binding)
-    requests = tuple(
-        tuple(_request_data(claim, subrequest, ordered, inputs) for subrequest in request.subrequests)
-        for request in claim.requests
-    )
+    requests: list[tuple[RequestData, ...]] = []
+    for request in claim.requests:
+        alternatives = []
+        for subrequest in request.subrequests:
+            alternatives.append((yield from _request_data(claim, subrequest, order, inputs)))
+        requests.append(tuple(alternatives))
     fewest = [0]
-    for alternatives in reversed(requests):
-        fewest.append(fewest[-1] + min((request.num_devices for request in alternatives), default=0))
+    for each in reversed(requests):
+        fewest.append(fewest[-1] + min((request.num_devices for request in each), default=0))
     if fewest[-1] > MAX_DEVICES:
         raise AllocationFault(
             f"claim {claim.key}: number of requested devices {fewest[-1]} exceeds the claim limit of {MAX_DEVICES}"
         )
-    return ClaimPlan(claim, requests, tuple(reversed(fewest)))
+    return ClaimPlan(claim, tuple(requests), tuple(reversed(fewest)))
 
 
 def _request_data(
-    claim: Claim, subrequest: SubRequest, ordered: tuple[Candidate, ...], inputs: AllocatorInputs
-) -> RequestData:
+    claim: Claim, subrequest: SubRequest, order: DeviceOrder, inputs: AllocatorInputs
+) -> InSteps[RequestData]:
     matches = Matcher(subrequest, claim.key, inputs.classes, inputs.engine)
     all_devices = subrequest.mode == ALL
     if all_devices:
-        ordered = tuple(all_candidates_of(claim.key, subrequest, inputs, matches))
-    candidates = Candidates(subrequest, ordered, inputs.used, matches, inputs.gates.taints)
-    return RequestData(subrequest, candidates, max(1, len(ordered)) if all_devices else subrequest.count, all_devices)
+        order = DeviceOrder(tuple((yield from all_candidates_of(claim.key, subrequest, inputs, matches))))
+    candidates = Candidates(subrequest, order, inputs.used, matches, inputs.gates.taints)
+    count = max(1, len(order.devices)) if all_devices else subrequest.count
+    return RequestData(subrequest, candidates, count, all_devices)

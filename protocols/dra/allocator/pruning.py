@@ -4,13 +4,13 @@ Both only skip what would fail, so the first solution in order stays the first.
 """
 
 import functools
-import itertools
 from collections.abc import Hashable, Iterable, Sequence
 
+from protocols.dra.allocator.candidates import SCANNED, InSteps
 from protocols.dra.allocator.constraints import Constraint
 from protocols.dra.allocator.plan import ClaimPlan, RequestData
 from protocols.dra.allocator.shares import added, amounts_of
-from protocols.dra.allocator.types import AllocatedState, AllocationFault, Amounts, DeviceInfo, Pool
+from protocols.dra.allocator.types import MAX_DEVICES, AllocatedState, AllocationFault, Amounts, DeviceInfo, Pool
 from protocols.dra.types import Attribute
 
 PATIENCE = 500
@@ -72,21 +72,33 @@ class EquivalentDevices:
         )
 
 
-def has_too_few_devices(plans: Iterable[ClaimPlan]) -> bool:
+def has_too_few_devices(plans: Iterable[ClaimPlan]) -> InSteps[bool]:
     """Return True if some request has too few devices, whatever the others take.
 
     Requests for all devices are left to the search, and everything if a selector fails that the search may never
     evaluate.
     """
     try:
-        return any(not any(map(_has_enough_devices, alternatives)) for plan in plans for alternatives in plan.requests)
+        for alternatives in (alternatives for plan in plans for alternatives in plan.requests):
+            for request in alternatives:
+                if (yield from _has_enough_devices(request)):
+                    break
+            else:
+                return True
     except AllocationFault:
-        return False
+        pass
+    return False
 
 
-def _has_enough_devices(request: RequestData) -> bool:
-    fitting = (at for at in range(len(request.candidates.ordered)) if request.candidates.is_fitting(at))
-    return request.all_devices or len(list(itertools.islice(fitting, request.num_devices))) >= request.num_devices
+def _has_enough_devices(request: RequestData) -> InSteps[bool]:
+    candidates, found = request.candidates, 0
+    for at in () if request.all_devices else range(len(candidates.ordered)):
+        if found >= request.num_devices:
+            break
+        found += candidates.is_fitting(at)
+        if at % SCANNED == SCANNED - 1:
+            yield
+    return request.all_devices or found >= request.num_devices
 
 
 class DeadEnds:
@@ -104,18 +116,26 @@ class DeadEnds:
         self._known.add(state)
 
 
-def values_of(plan: ClaimPlan, constraint: Constraint) -> frozenset[Attribute]:
-    """Return the values that a constraint can meet in the devices its requests may take."""
+MAX_VALUES = 2 * MAX_DEVICES
+"""With so many values a claim never has too few, whatever it took already."""
+
+
+def values_of(plan: ClaimPlan, constraint: Constraint) -> InSteps[frozenset[Attribute]]:
+    """Return the values that a constraint can meet in the devices its requests may take, MAX_VALUES of them at most."""
+    values: set[Attribute] = set()
     requests = (request for alternatives in plan.requests for request in alternatives)
-    covered = (request for request in requests if constraint.covers(request.subrequest.name))
-    devices = (
-        device
-        for request_data in covered
-        for at, (_, device) in enumerate(request_data.candidates.ordered)
-        if _may_fit(request_data, at)
-    )
-    values = (device.spec.attributes.get(constraint.attribute) for device in devices)
-    return frozenset(value for value in values if value is not None)
+    for request in requests:
+        if not constraint.covers(request.subrequest.name):
+            continue
+        for at, (_, device) in enumerate(request.candidates.ordered):
+            value = device.spec.attributes.get(constraint.attribute)
+            if value is not None and value not in values and _may_fit(request, at):
+                values.add(value)
+            if len(values) >= MAX_VALUES:
+                return frozenset(values)
+            if at % SCANNED == SCANNED - 1:
+                yield
+    return frozenset(values)
 
 
 def _may_fit(request: RequestData, at: int) -> bool:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from protocols.dra.allocator.attempt import Counters
+from protocols.dra.allocator.candidates import consumption, is_in_use, shortages
 from protocols.dra.allocator.claims import SubRequest
-from protocols.dra.allocator.plan import REMEMBERED, consumption, is_in_use, shortages
+from protocols.dra.allocator.plan import REMEMBERED
 from protocols.dra.allocator.types import AllocationFault, DeviceInfo, Node, Pool, SelectorFault, is_reachable
 from protocols.dra.diagnosis.types import CAPACITY, COUNTERS, GATE, IN_USE, NODE, POOL, SELECTOR, TAINT, Case, Rejection
 from protocols.dra.types import Reach

@@ -109,7 +109,7 @@ def test_a_pool_under_update() -> None:
     half = World(slice_("s", *SIZES, of=2))
     assert half.names(claim(exactly())) is None
     with pytest.raises(AllocationFault) as told:
-        half.attempt(claim(exactly(allocationMode="All")))
+        half.attempt(claim(exactly(allocationMode="All"))).run()
     assert str(told.value) == (
         f"claim ns/c, request r0: asks for all devices, but resource pool {DRIVER}/n1 is currently being updated"
     )
@@ -130,7 +130,7 @@ def test_older_generations_and_invalid_pools() -> None:
     with pytest.raises(NodeFault, match=r"^invalid resource pools were encountered$"):
         doubled.attempt(claim(exactly())).run()
     with pytest.raises(AllocationFault, match=r"is currently invalid$"):
-        doubled.attempt(claim(exactly(allocationMode="All")))
+        doubled.attempt(claim(exactly(allocationMode="All"))).run()
 
 
 def test_a_newer_generation_on_another_node_makes_a_pool_obsolete() -> None:
@@ -169,12 +169,12 @@ def test_no_more_than_32() -> None:
     with pytest.raises(
         AllocationFault, match=r"^claim ns/c: number of requested devices 33 exceeds the claim limit of 32$"
     ):
-        World(many).attempt(claim(exactly(count=33)))
+        World(many).attempt(claim(exactly(count=33))).run()
     found = World(many).names(claim(exactly(count=30), alternatives(exactly(count=3), exactly(count=2))))
     assert found is not None
     assert len(found[0]) == 32
     with pytest.raises(AllocationFault, match="requested devices 40 exceeds"):
-        World(many).attempt(claim(exactly(allocationMode="All")))
+        World(many).attempt(claim(exactly(allocationMode="All"))).run()
 
 
 @pytest.mark.scenario("S37")
@@ -351,7 +351,7 @@ def test_device_that_binds_to_its_node_selects_that_node_alone() -> None:
 )
 def test_what_cannot_be_read_is_named(asked: Any, words: str) -> None:
     with pytest.raises(AllocationFault, match=r"^claim ns/c") as told:
-        World(slice_("s", device("a"))).attempt(asked)
+        World(slice_("s", device("a"))).attempt(asked).run()
     assert words in str(told.value)
 
 

@@ -423,4 +423,4 @@ def test_pools_that_are_invalid_give_nothing(slices: list[Object], asked: Object
 @pytest.mark.parametrize("requests", [(exactly("a.com", 500),), (exactly("a.com", 32), exactly())])
 def test_more_devices_than_a_claim_may_have_are_an_error(requests: tuple[Object, ...]) -> None:
     with pytest.raises(AllocationFault, match="exceeds the claim limit of 32"):
-        attempt(TWO, [claim(*requests)])
+        attempt(TWO, [claim(*requests)]).run()

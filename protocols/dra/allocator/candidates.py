@@ -1,0 +1,156 @@
+"""Devices of one node that a request may be allocated, judged once each, when the search reaches them. Pure."""
+
+from array import array
+from collections.abc import Callable, Generator, Mapping
+from functools import cached_property
+from typing import TypeVar
+
+from protocols.dra.allocator.claims import SubRequest
+from protocols.dra.allocator.shares import Share, amounts_of, lacking, share_of
+from protocols.dra.allocator.types import AllocatedState, Amounts, CounterId, DeviceInfo, Pool
+from protocols.dra.types import PoolId
+from protocols.kube.taints import untolerated
+
+Candidate = tuple[Pool, DeviceInfo]
+T = TypeVar("T")
+InSteps = Generator[None, None, T]
+"""Work that yields after each SCANNED devices."""
+SCANNED = 16
+
+
+class DeviceOrder:
+    """Devices of one node in the order in which they are tried; requests that choose from all of them share it."""
+
+    def __init__(self, devices: tuple[Candidate, ...]) -> None:
+        self.devices = devices
+
+    @cached_property
+    def positions(self) -> Mapping[DeviceInfo, int]:
+        return {device: at for at, (_, device) in enumerate(self.devices)}
+
+    @cached_property
+    def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
+        """The last place of a device that consumes a counter."""
+        return {(pool.id, counter): at for at, (pool, device) in enumerate(self.devices) for counter in device.consumes}
+
+    @cached_property
+    def places(self) -> "array[int]":
+        """All places, and the one past the last."""
+        return array("I", range(len(self.devices) + 1))
+
+
+UNKNOWN, FITTING, UNFIT = range(3)
+
+
+class Candidates:
+    """Devices of one node that a subrequest may be allocated, in order.
+
+    Conditions that do not change during a search are evaluated once per device, when the search reaches it.
+    """
+
+    def __init__(
+        self,
+        subrequest: SubRequest,
+        order: DeviceOrder,
+        used: AllocatedState,
+        matches: Callable[[DeviceInfo], bool],
+        taints: bool,
+    ) -> None:
+        self.subrequest = subrequest
+        self.order, self.ordered = order, order.devices
+        self._used = used
+        self._matches = matches
+        self._taints = taints
+        self._judged = bytearray(len(self.ordered))
+        self._unfit = 0
+        self._shares: dict[DeviceInfo, Share | None] = {}
+
+    def is_fitting(self, at: int) -> bool:
+        """Raises AllocationFault."""
+        if self._judged[at] == UNKNOWN:
+            fits = self._is_candidate(self.ordered[at][1])
+            self._judged[at] = FITTING if fits else UNFIT
+            if not fits:
+                self._unfit += 1
+                self._skips[at] = at + 1
+        return self._judged[at] == FITTING
+
+    @cached_property
+    def _skips(self) -> "array[int]":
+        """For each place itself, or a later one if no device between them fits."""
+        return self.order.places[:]
+
+    def first(self, at: int) -> int:
+        """Return the place from `at` on of the first device that may fit; the number of devices if there is none."""
+        if self._unfit:
+            skips = self._skips
+            while skips[at] != at:  # halve the path, so that long runs are skipped at once
+                skips[at] = at = skips[skips[at]]
+        return at
+
+    def can_take(self, device: DeviceInfo) -> bool:
+        """Raises AllocationFault."""
+        at = self.position(device)
+        return at >= 0 and self.is_fitting(at)
+
+    def position(self, device: DeviceInfo) -> int:
+        """Return its place in the order, or -1."""
+        return self.order.positions.get(device, -1)
+
+    def has_enough(self, start: int, need: int) -> bool:
+        """Return False once fewer than `need` devices can fit from `start` on."""
+        if len(self.ordered) - start - self._unfit >= need:
+            return True
+        for _ in range(need):
+            if start > len(self.ordered):
+                break
+            start = self.first(start) + 1
+        return start <= len(self.ordered)
+
+    def share(self, device: DeviceInfo) -> Share | None:
+        """Return the consumption of a subrequest on a shared device; None for other devices. Raises AllocationFault."""
+        if not device.is_shared:
+            return None
+        if device not in self._shares:
+            self._shares[device] = consumption(self.subrequest, device)
+        return self._shares[device]
+
+    def consumed(self, device: DeviceInfo) -> Amounts:
+        """Return what others consume of a shared device; admin access ignores them."""
+        return {} if self.subrequest.admin else self._used.consumed(device.id) or {}
+
+    def _is_candidate(self, device: DeviceInfo) -> bool:
+        if not self.subrequest.admin and is_in_use(device, self._used):
+            return False
+        if not self._matches(device):
+            return False
+        if self._taints and untolerated(device.spec.taints, self.subrequest.tolerations):
+            return False
+        share = self.share(device) if device.is_shared else consumption(self.subrequest, device)
+        return has_room_for_share(self.subrequest, device, self._used, share)
+
+
+def is_in_use(device: DeviceInfo, used: AllocatedState) -> bool:
+    """Return True if nobody else can have the device: it is allocated as a whole, or in use and not shared."""
+    return device.id in used and (not device.is_shared or used.consumed(device.id) is None)
+
+
+def consumption(subrequest: SubRequest, device: DeviceInfo) -> Share | None:
+    """Return the capacity that a subrequest needs of a device; empty if it needs none.
+
+    None if the device cannot serve it even when it is free. Raises AllocationFault.
+    """
+    limited = device.is_shared or subrequest.capacity
+    return share_of(device.id.driver, device.spec, subrequest.capacity) if limited else {}
+
+
+def has_room_for_share(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share | None) -> bool:
+    """Return True if the device has the capacity that a subrequest needs, beside the shares of others."""
+    return share is not None and not shortages(subrequest, device, used, share)
+
+
+def shortages(subrequest: SubRequest, device: DeviceInfo, used: AllocatedState, share: Share) -> list[str]:
+    """Return the capacities of which others leave too little for this share of a device."""
+    if subrequest.admin or not device.is_shared:
+        return []
+    return list(lacking(device.spec.capacity, used.consumed(device.id) or {}, amounts_of(share)))
