@@ -33,7 +33,7 @@ from protocols.dra.pods import (
 from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError, suppress_status
-from protocols.kube.meta import key_of, name_of, namespace_of, split_key, terminating, uid_of, version_of
+from protocols.kube.meta import join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -65,6 +65,8 @@ class ResourceClaimController:
         """Pod uid and entry -> created claim; bridges the time until the informer shows it."""
         self._waiting: defaultdict[str, set[str]] = defaultdict(set)
         """Missing template -> pods that wait for it."""
+        self._unreserved: defaultdict[str, set[str]] = defaultdict(set)
+        """Missing or unallocated claim -> bound pods to reserve it for."""
         self._acted = BoundedMap[tuple[str, str], bool](REMEMBERED)
         """Uid and resourceVersion of claims that this controller wrote and has acted on, until their events come."""
         self.templates: Mapping[str, views.ResourceClaimTemplate] = {}
@@ -103,11 +105,12 @@ class ResourceClaimController:
             self._enqueue_claims_of(pod)
 
     def _stop_waiting(self, pod: views.Pod) -> None:
-        for entry in filter(is_from_template, claim_entries(pod)):
-            template = f"{namespace_of(pod)}/{entry['resourceClaimTemplateName']}"
-            self._waiting[template].discard(key_of(pod))
-            if not self._waiting[template]:
-                del self._waiting[template]
+        templates = [each["resourceClaimTemplateName"] for each in filter(is_from_template, claim_entries(pod))]
+        for names, waiting in ((templates, self._waiting), (used_claims(pod), self._unreserved)):
+            for key in {f"{namespace_of(pod)}/{name}" for name in names}:
+                waiting[key].discard(key_of(pod))
+                if not waiting[key]:
+                    del waiting[key]
 
     def _enqueue_claims_of(self, pod: views.Pod) -> None:
         named = {f"{namespace_of(pod)}/{name}" for name in used_claims(pod)}
@@ -121,6 +124,8 @@ class ResourceClaimController:
             self._work.put((CLAIM, key_of(claim)))
         if owner is not None and allocation_of(claim) is not None and not consumers(claim):
             self._work.put((POD, f"{namespace_of(claim)}/{owner[0]}"))
+        if allocation_of(claim) is not None:
+            self._work.put(*((POD, key) for key in sorted(self._unreserved.pop(key_of(claim), ()))))
 
     def claim_gone(self, claim: views.ResourceClaim) -> None:
         owner = owner_pod(claim)
@@ -216,8 +221,13 @@ class ResourceClaimController:
         if not (pod.get("spec") or {}).get("nodeName"):
             return
         for entry, name in claim_names(pod).items():
-            claim = self.claims.get(f"{namespace_of(pod)}/{name}") if name else None
-            if claim is None or allocation_of(claim) is None or terminating(claim):
+            if not name:
+                continue
+            claim = self.claims.get(key := join_key(namespace_of(pod), name))
+            if claim is None or allocation_of(claim) is None:
+                self._unreserved[key].add(key_of(pod))
+                continue
+            if terminating(claim):
                 continue
             if is_reserved_for(claim, uid_of(pod)) or not self._usable(claim, pod, entry):
                 continue

@@ -340,6 +340,21 @@ async def test_pod_bound_without_scheduler_gets_reservation() -> None:
     assert consumers(the(api, RESOURCECLAIMS, "c")) == [{"resource": "pods", "name": "a", "uid": "u-a"}]
 
 
+async def test_bound_pod_is_reserved_for_once_its_claim_is_allocated() -> None:
+    api, early = MemoryApi(), {**claim("c"), "status": {}}
+    for name in "ab":
+        api.put(PODS, pod(name, node="n1", resourceClaimName="c"))
+    world = World(api)
+    await world.until(lambda: True)
+    api.put(RESOURCECLAIMS, early)
+    await world.until(lambda: True)
+    api.drop(PODS, "a", "ns")
+    await world.until(lambda: True)
+    api.put(RESOURCECLAIMS, claim("c", "other"))
+    api.put(PODS, pod("other", node="n1", phase="Running", resourceClaimName="c"))
+    await world.until(lambda: [each["name"] for each in consumers(the(api, RESOURCECLAIMS, "c"))] == ["other", "b"])
+
+
 async def test_bound_pod_waits_for_a_claim_with_as_many_consumers_as_it_may_have(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
