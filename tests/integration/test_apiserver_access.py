@@ -387,10 +387,12 @@ def test_writes_are_noted_without_what_they_wrote(plane: Plane) -> None:
     assert any(issued.items() <= line.get("annotations", {}).items() for line in found)
     made = next(line for line in found if line["objectRef"].get("resource") == "secrets" and "impersonatedUser" in line)
     assert (made["user"]["username"], made["impersonatedUser"]["username"]) == ("admin", "admin2")
-    assert made["responseStatus"]["code"] == 201
+    assert (made["responseStatus"], made["objectRef"]["name"]) == ({"code": 201}, "quiet")
     assert made["annotations"]["authorization.k8s.io/decision"] == "allow"
     assert "authorization.k8s.io/reason" in made["annotations"]
     denied = next(line for line in found if line.get("impersonatedUser", {}).get("username") == "nobody")
+    assert denied["responseStatus"]["reason"] == "Forbidden"
+    assert denied["responseStatus"]["message"].startswith('configmaps is forbidden: User "nobody" cannot create')
     assert denied["annotations"]["authorization.k8s.io/decision"] == "forbid"
     assert {"create", "patch", "delete"} <= {line["verb"] for line in found}
     assert not {"get", "list", "watch"} & {line["verb"] for line in found}

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from actors.apiserver.api.errors import BadRequest, Forbidden
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit import (
@@ -88,6 +89,16 @@ def test_the_impersonated_user_is_recorded(tmp_path: Path) -> None:
     first, second = lines(tmp_path / "a")
     assert first["impersonatedUser"] == {"username": "bob"}
     assert "impersonatedUser" not in second
+
+
+def test_line_of_a_failed_write_says_why_without_the_body() -> None:
+    denied = entry(code=403, fault=Forbidden("m" * 2000), acts_as=User("bob"), constraint="impersonate:user-info")
+    found = json.loads(line(denied))
+    message = "m" * URI_LIMIT + CUT
+    assert found["responseStatus"] == {"status": "Failure", "message": message, "reason": "Forbidden", "code": 403}
+    assert found["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
+    invalid = json.loads(line(entry(code=400, fault=BadRequest("hush"))))
+    assert invalid["responseStatus"] == {"status": "Failure", "reason": "BadRequest", "code": 400}
 
 
 @given(

@@ -16,9 +16,13 @@ ADMIN = User("admin", ("system:masters",))
 LIST = Attributes("list", "/api/v1/pods", "", "pods")
 
 
-def acting_as(*headers: tuple[str, str], author: User = ADMIN, authorizer: Any = None) -> User:
+def acting(*headers: tuple[str, str], author: User = ADMIN, authorizer: Any = None) -> tuple[User, str]:
     given = CIMultiDictProxy(CIMultiDict(headers))
     return impersonated(authorizer or Mock(), author, given, lambda: LIST)
+
+
+def acting_as(*headers: tuple[str, str], author: User = ADMIN, authorizer: Any = None) -> User:
+    return acting(*headers, author=author, authorizer=authorizer)[0]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +97,9 @@ def test_rights_of_one_mode_suffice(
     rights: tuple[tuple[str, str, str], ...], headers: list[tuple[str, str]], groups: tuple[str, ...]
 ) -> None:
     sent = [(f"Impersonate-{name}", value) for name, value in headers]
-    assert acting_as(*sent, author=AGENT, authorizer=Rules(*rights)).groups == groups
+    user, constraint = acting(*sent, author=AGENT, authorizer=Rules(*rights))
+    assert user.groups == groups
+    assert constraint == next((verb for verb, *_ in rights if verb.startswith("impersonate:")), "")
     for missing in rights:
         with pytest.raises(Forbidden):
             acting_as(*sent, author=AGENT, authorizer=Rules(*(right for right in rights if right != missing)))

@@ -26,7 +26,7 @@ from actors.apiserver.authorization.authorizer import Authorizer
 from actors.apiserver.http.authentication.impersonation import impersonated
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.connection.responses import AUDIT_ID
-from actors.apiserver.http.telemetry.audit import ANNOTATIONS, NAME_LIMIT, AuditLog, Entry, Subject, shortened
+from actors.apiserver.http.telemetry.audit import ANNOTATIONS, FAULT, NAME_LIMIT, AuditLog, Entry, Subject, shortened
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import new_uid
@@ -124,6 +124,8 @@ class Identity(msgspec.Struct, frozen=True):
     author: User
     expires: float = math.inf
     """Wall-clock time at which the author's certificate or token ends."""
+    constraint: str = ""
+    """The verb that allowed a constrained impersonation."""
 
 
 class Authenticator(msgspec.Struct, frozen=True):
@@ -157,11 +159,11 @@ class Authenticator(msgspec.Struct, frozen=True):
         self, http: web.BaseRequest, request: Callable[[], Attributes], author: User, expires: float
     ) -> Identity:
         try:
-            user = impersonated(self.authorizer, author, http.headers, request)
+            user, constraint = impersonated(self.authorizer, author, http.headers, request)
         except StatusError:
             http[AUTHOR] = author  # the audit log names the author of a rejected attempt
             raise
-        return Identity(user, author, expires)
+        return Identity(user, author, expires, constraint)
 
     def note(
         self,
@@ -178,5 +180,6 @@ class Authenticator(msgspec.Struct, frozen=True):
         agent, address = shortened(http.headers.get(hdrs.USER_AGENT, ""), NAME_LIMIT), http.remote or ""
         began = time.time() - seconds
         annotations, audit_id = http.get(ANNOTATIONS), http.get(AUDIT_ID) or new_uid()
-        whose = identity.author, identity.user
-        self.audit.note(Entry(verb, subject, *whose, code, began, seconds, agent, address, annotations, audit_id))
+        whose, when = (identity.author, identity.user), (began, seconds)
+        ends = identity.constraint, http.get(FAULT)
+        self.audit.note(Entry(verb, subject, *whose, code, *when, agent, address, annotations, audit_id, *ends))

@@ -62,14 +62,16 @@ class _Wanted(msgspec.Struct, frozen=True):
 
 def impersonated(
     authorizer: Authorizer, author: User, headers: CIMultiDictProxy[str], request: Callable[[], Attributes]
-) -> User:
-    """Return the user a request acts as: `author` itself without Impersonate-* headers.
+) -> tuple[User, str]:
+    """Return the user a request acts as, and the verb of the constrained mode that allows it, empty without one.
+
+    Without Impersonate-* headers that is `author` itself.
 
     `request` returns what it asks for. Raises BadRequest, Unauthorized, Forbidden.
     """
     wanted = _wanted(headers)
     if wanted is None:
-        return author
+        return author, ""
     if author.name == ANONYMOUS.name:
         raise Unauthorized
     fault, asked = None, request()
@@ -80,7 +82,8 @@ def impersonated(
         except Forbidden as error:
             fault = fault or error
         else:
-            return User(wanted.name, _groups(mode, wanted), wanted.uid, wanted.extra)
+            user = User(wanted.name, _groups(mode, wanted), wanted.uid, wanted.extra)
+            return user, f"impersonate:{mode}" if mode else ""
     assert fault is not None
     raise fault
 

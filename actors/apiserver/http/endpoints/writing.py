@@ -19,7 +19,7 @@ from actors.apiserver.api.request.workers import offload
 from actors.apiserver.api.stored import Stored, corruption, view
 from actors.apiserver.http.connection.requests import Request, offload_decoding, read_body, read_object
 from actors.apiserver.http.connection.responses import Reply
-from actors.apiserver.http.telemetry.audit import ANNOTATIONS
+from actors.apiserver.http.telemetry.audit import ANNOTATIONS, CREATED
 from actors.apiserver.reads.reader import Reader
 from actors.apiserver.storage.storage import RevisionConflict
 from actors.apiserver.writes.change import CREATE, Change, Mutation
@@ -38,7 +38,7 @@ from actors.apiserver.writes.update import check_binding, recreated, replace_mut
 from actors.apiserver.writes.validation import APPLY_PATCH, Review, body_kind
 from protocols.kinds.check.causes import invalid
 from protocols.kube.meta import Object
-from protocols.kube.objects import fresh_copy
+from protocols.kube.objects import fresh_copy, text
 
 log = logging.getLogger("apiserver")
 MOST_CORRUPT = 10
@@ -177,7 +177,10 @@ class Writing:
 
     async def _create(self, request: Request, body: Object, options: WriteOptions, owners: Owners, size: int) -> Reply:
         change = Change(request.target, request.user, options, CREATE, size, new=body)
-        return await _written(request, _noted(request, change, await self._path.create(change, owners)), 201)
+        request.http[CREATED] = text(body, "metadata", "name")
+        written = await self._path.create(change, owners)
+        request.http[CREATED] = written.stored.name
+        return await _written(request, _noted(request, change, written), 201)
 
     async def _changed(self, request: Request, mutation: Mutation, options: WriteOptions, size: int) -> Reply:
         return await _written(request, await self.change(request, mutation, options, size))

@@ -13,7 +13,7 @@ from actors.apiserver.authorization.rbac.rules import Decision
 from actors.apiserver.http.authentication.authenticator import Identity
 from actors.apiserver.http.connection.responses import Reply, Response
 from actors.apiserver.http.routing.route import Route
-from actors.apiserver.http.telemetry.audit import Subject, subject
+from actors.apiserver.http.telemetry.audit import CREATED, FAULT, Subject, subject
 from actors.apiserver.http.telemetry.metrics import Place, counted_verb, place_of
 from protocols.errors import NodeplaneError
 from protocols.kube.errors import StatusError
@@ -52,6 +52,8 @@ class Call:
         route = self.route
         if route is None:
             return subject(self.http.path, None)
+        if created := self.http.get(CREATED):
+            return subject(self.http.path, replace(route.target, name=created))
         if route.subject is None:
             route.subject = subject(self.http.path, route.target)
         return route.subject
@@ -76,14 +78,16 @@ def error_response(call: Call, error: Exception) -> Response:
     if isinstance(error, TimeoutError) and call.seconds:
         error = RequestTimeout(call.seconds, 1 if call.http.method in READS else NEVER_AGAIN)
     if isinstance(error, NodeplaneError):
-        return _error_reply(call, error if isinstance(error, StatusError) else as_api_error(error)).response()
-    if isinstance(error, RecursionError):  # only objects of clients are nested that deep
-        return status_reply(BadRequest("the object provided is nested too deeply")).response()
-    if isinstance(error, ConnectionError):
+        fault = error if isinstance(error, StatusError) else as_api_error(error)
+    elif isinstance(error, RecursionError):  # only objects of clients are nested that deep
+        fault = BadRequest("the object provided is nested too deeply")
+    elif isinstance(error, ConnectionError):
         return web.Response(status=CLIENT_LEFT)
-    # a bug: the client gets a Status, the log the traceback
-    logging.getLogger(__name__).exception("%s %s failed", call.http.method, call.http.path)
-    return status_reply(InternalError(f"{type(error).__name__}: {error}")).response()
+    else:  # a bug: the client gets a Status, the log the traceback
+        logging.getLogger(__name__).exception("%s %s failed", call.http.method, call.http.path)
+        fault = InternalError(f"{type(error).__name__}: {error}")
+    call.http[FAULT] = fault
+    return _error_reply(call, fault).response()
 
 
 def _error_reply(call: Call, fault: StatusError) -> Reply:

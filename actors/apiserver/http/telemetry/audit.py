@@ -25,6 +25,7 @@ from actors.apiserver.api.counters import Tally
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
+from protocols.kube.errors import StatusError
 from protocols.kube.meta import new_uid
 from protocols.process.families import CounterFamily
 from protocols.process.tasks import Tasks
@@ -32,10 +33,16 @@ from protocols.process.tasks import Tasks
 BATCH_S = 0.25
 LARGEST_BATCH = 8192
 URI_LIMIT = 1024
-"""Characters of a path that a line holds."""
+"""Characters of a path and of a message that a line holds."""
 MOST_ANNOTATIONS, ANNOTATION_LIMIT = 64, 10 * 1024
 ANNOTATIONS = web.RequestKey("annotations", dict)
 """Annotations of a request for the log."""
+CREATED = web.RequestKey("created", str)
+"""Name of the object that a request creates, which its path lacks."""
+FAULT = web.RequestKey("fault", StatusError)
+"""Why a request failed."""
+QUOTING = (400, 422)
+"""Codes whose messages quote the body, so a line leaves them out."""
 NAME_LIMIT = 256
 """Characters of a name, a namespace and an agent."""
 MOST_GROUPS = 64
@@ -77,6 +84,9 @@ class Entry(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str] | None = None
     """Texts of policies and webhooks, by their key."""
     audit_id: str = ""
+    constraint: str = ""
+    """The verb that allowed a constrained impersonation."""
+    fault: StatusError | None = None
 
 
 def is_audited(verb: str, target: Target | None) -> bool:
@@ -223,7 +233,7 @@ def line(entry: Entry) -> bytes:
     return (
         f'{HEAD}"auditID":{_json(entry.audit_id)},"requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
         f'"user":{_user(entry.user)},"sourceIPs":[{_often(entry.address)}],"userAgent":{_often(entry.agent)},'
-        f'"objectRef":{entry.subject.reference},"responseStatus":{{"code":{entry.code}}},'
+        f'"objectRef":{entry.subject.reference},"responseStatus":{_status(entry)},'
         f'"requestReceivedTimestamp":"{_stamp(entry.received)}","stageTimestamp":"{_stamp(ended)}",'
         f'"latencySeconds":{_json(int(1e6 * entry.seconds) / 1e6)}{_acting(entry) if other else ""}'
         f"{_annotated(entry.annotations) if entry.annotations else ''}}}\n"
@@ -249,9 +259,19 @@ def _user(user: User) -> str:
     return _json({key: value for key, value in parts.items() if value})
 
 
+def _status(entry: Entry) -> str:
+    if entry.fault is None:
+        return f'{{"code":{entry.code}}}'
+    message = "" if entry.code in QUOTING else shortened(str(entry.fault), URI_LIMIT)
+    parts = {"status": "Failure", "message": message, "reason": entry.fault.reason, "code": entry.code}
+    return _json({key: value for key, value in parts.items() if value})
+
+
 def _acting(entry: Entry) -> str:
     user = entry.acts_as or entry.user
-    return f',"impersonatedUser":{_user(replace(user, extra=()))}'  # of any length: the client has worded it
+    acting = f',"impersonatedUser":{_user(replace(user, extra=()))}'  # of any length: the client has worded it
+    constraint = {"impersonationConstraint": entry.constraint}
+    return f'{acting},"authenticationMetadata":{_json(constraint)}' if entry.constraint else acting
 
 
 def _annotated(annotations: Mapping[str, str]) -> str:
