@@ -118,7 +118,8 @@ async def test_a_user_with_many_connections_waits_and_nobody_else_does(plane: Pl
     told = hog.told
     assert set(others.statuses) <= {200, 201, 404}
     assert set(told.statuses) == {200, 429}
-    assert (told.reasons, told.retry_after) == ({"TooManyRequests"}, {"1"})
+    assert told.reasons == {"TooManyRequests"}
+    assert {"1"} <= told.retry_after <= {str(seconds) for seconds in range(1, 33)}
     assert median(others.seconds) * SOONER <= median(told.seconds)
     assert value_of(text, WAITED + FLOW) > 0
     await until_idle(plane)

@@ -37,10 +37,41 @@ WAIT_SECONDS = 15.0
 FLOWS = 1024
 """Flows retained without a request, and users whose schemas are cached."""
 TOO_MANY = "Too many requests, please try again later."
-RETRY_SECONDS = 1
+MOST_RETRY_SECONDS = 32
+"""The longest Retry-After: client-go gives up after ten of them."""
 QUEUE_FULL, TIMED_OUT, CANCELLED = "queue-full", "time-out", "cancelled"
 """Reasons of rejections, as upstream calls them."""
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
+
+
+class RetryAfter:
+    """Seconds after which clients of a level should ask again. Pure: callers pass the time in seconds.
+
+    As upstream: doubled if so many seconds saw three rejections each, less by the seconds since the last if below one.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 1
+        self._last = self._raised = -MOST_RETRY_SECONDS
+        self._rejected: dict[int, int] = {}
+
+    def reject(self, now: float) -> int:
+        """Count a rejection, and return the seconds."""
+        second = int(now)
+        if second != self._last:
+            self._adjust(second)
+            self._last = second
+        self._rejected[second] = self._rejected.get(second, 0) + 1
+        return self.seconds
+
+    def _adjust(self, second: int) -> None:
+        recent = {at: count for at, count in self._rejected.items() if second - at <= MOST_RETRY_SECONDS}
+        self._rejected = recent
+        count = sum(count for at, count in recent.items() if second - at <= self.seconds)
+        if count >= 3 * self.seconds and second - self._raised >= self.seconds:
+            self.seconds, self._raised = min(2 * self.seconds, MOST_RETRY_SECONDS), second
+        elif count < self.seconds:
+            self.seconds = max(1, self.seconds - (second - self._last))
 
 
 class FlowControl:
@@ -52,6 +83,7 @@ class FlowControl:
         self._known: dict[User, _CachedUser] = {}
         self._counts: dict[str, FlowCounts] = {}
         self._waiting: dict[Ticket, asyncio.Future[None]] = {}
+        self._retries = {spec.name: RetryAfter() for spec in (EXEMPT, *LIMITED)}
         self._deadlines = Deadlines()
         metrics.limits({spec.name: nominal_seats(spec) for spec in LIMITED})
 
@@ -95,7 +127,7 @@ class FlowControl:
                 await waiter
         except TimeoutError:
             reason = TIMED_OUT
-            raise _too_many() from None
+            raise self._too_many(ticket, time.monotonic()) from None
         except asyncio.CancelledError:
             reason = CANCELLED
             raise
@@ -128,7 +160,7 @@ class FlowControl:
             self._notify(outcome, now, ticket)
         if ticket.state is State.REJECTED:
             self._reject(ticket, QUEUE_FULL, now)
-            raise _too_many()
+            raise self._too_many(ticket, now)
         return ticket
 
     def _notify(self, outcome: Outcome, now: float, entering: Ticket | None = None) -> None:
@@ -138,7 +170,7 @@ class FlowControl:
             self._reject(ticket, QUEUE_FULL, now)
             waiter = self._waiting.get(ticket)
             if waiter is not None and not waiter.done():
-                waiter.set_exception(_too_many())
+                waiter.set_exception(self._too_many(ticket, now))
         for ticket in outcome.started:
             counts = self._counts[ticket.flow.key[0]]
             if ticket is entering:
@@ -151,6 +183,9 @@ class FlowControl:
 
     def _reject(self, ticket: Ticket, reason: str, now: float) -> None:
         self._metrics.rejected(self._counts[ticket.flow.key[0]], reason, now - ticket.arrived)
+
+    def _too_many(self, ticket: Ticket, now: float) -> TooManyRequests:
+        return TooManyRequests(TOO_MANY, retry_after=self._retries[ticket.flow.level.name].reject(now))
 
     def _cache_user(self, user: User) -> "_CachedUser":
         self._forget_idle()
@@ -173,10 +208,6 @@ class _CachedUser(NamedTuple):
     standing: Standing
     flow: Flow | None
     counts: FlowCounts
-
-
-def _too_many() -> TooManyRequests:
-    return TooManyRequests(TOO_MANY, retry_after=RETRY_SECONDS)
 
 
 def _level(spec: LevelSpec) -> Level:
