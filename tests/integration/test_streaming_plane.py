@@ -106,6 +106,26 @@ def test_refusals_say_why(plane: Plane, arguments: list[str], says: str) -> None
     assert says in error
 
 
+def test_command_is_in_the_audit_log_from_its_begin_on(plane: Plane) -> None:
+    """A line at the end alone is lost if the API server is killed while somebody is in a container."""
+
+    def lines(at_least: int) -> list[Object]:
+        text = (plane.root / "logs" / "audit.log").read_text()
+        found = [json.loads(line) for line in text[: text.rindex("\n")].splitlines() if '"auditor"' in line]
+        return found if len(found) >= at_least else []
+
+    whose = ["--as=auditor", "--as-group=system:masters"]
+    command = [str(BIN / "kubectl"), *whose, "exec", "-i", "plain", "--", "cat"]
+    with subprocess.Popen(command, env=environment(plane), stdin=subprocess.PIPE) as client:
+        [begun] = until("the begin", lambda: lines(1), timeout=20.0, every=0.1)
+        assert client.stdin is not None
+        client.stdin.close()
+    _, ended = until("the end", lambda: lines(2), timeout=20.0, every=0.1)
+    assert begun["auditID"] == ended["auditID"]
+    assert (begun["stage"], begun["objectRef"]["subresource"]) == ("RequestReceived", "exec")
+    assert (ended["stage"], ended["responseStatus"]) == ("ResponseComplete", {"code": 101})
+
+
 def test_following_until_the_end(plane: Plane) -> None:
     plane.apply(pod("short", {"command": ["sh", "-c", "echo begin; sleep 1; echo end"]}))
     until("its log", lambda: kubectl(plane, "logs", "short")[1], every=0.1)

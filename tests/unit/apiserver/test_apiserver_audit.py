@@ -99,6 +99,8 @@ def test_line_of_a_failed_write_says_why_without_the_body() -> None:
     assert found["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
     invalid = json.loads(line(entry(code=400, fault=BadRequest("hush"))))
     assert invalid["responseStatus"] == {"status": "Failure", "reason": "BadRequest", "code": 400}
+    begun = json.loads(line(entry(code=0)))
+    assert (begun["stage"], "responseStatus" in begun) == ("RequestReceived", False)
 
 
 @given(

@@ -30,7 +30,7 @@ from actors.apiserver.http.connection.responses import (
     wants_pretty,
 )
 from actors.apiserver.http.endpoints.nonresource import NonResource
-from actors.apiserver.http.nodes.connecting import connect_verb
+from actors.apiserver.http.nodes.connecting import KINDS, connect_verb
 from actors.apiserver.http.routing.call import CLIENT_LEFT, Call, error_response
 from actors.apiserver.http.routing.route import Endpoints, Route, Routes, attributes_of
 from actors.apiserver.http.routing.seats import Seats
@@ -87,7 +87,7 @@ class Handler:
             if wants_pretty(http):
                 response = indented(response)
             code, answered = response.status, not isinstance(response, WatchStarted)
-            if is_audited(call.verb, call.target):
+            if is_audited(call.verb, call.target) and AUDIT_ID not in http:
                 http[AUDIT_ID] = audit_id(http.headers)
             self._measure(call, response)
             return response
@@ -97,6 +97,9 @@ class Handler:
 
     def _note(self, call: Call, code: int, seconds: float) -> None:
         self._metrics.answered(call.place, call.counted, "dryRun" in call.http.query, code, seconds)
+        self._audit(call, code, seconds)
+
+    def _audit(self, call: Call, code: int, seconds: float) -> None:
         if is_audited(call.verb, call.target):
             decision = call.decision or (DENIED if code == 403 and call.identity is not None else None)
             if decision is not None:
@@ -180,6 +183,9 @@ class Handler:
         call.verb = "connect"
         verb = connect_verb(route.target)
         self._authorizer.check(request.user, attributes_of(route.target, verb, call.http.path))
+        if route.target.subresource in KINDS:  # may last for days, and its end be lost
+            call.http[AUDIT_ID] = audit_id(call.http.headers)
+            self._audit(call, 0, time.monotonic() - call.began)
         with self._metrics.connected(route.target), self._seats.stream(request):
             return await self._until_expiry(request)
 

@@ -69,7 +69,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One line of the log; `seconds` is the duration of the request."""
+    """One line of the log; `seconds` is the duration of the request, and `code` 0 for a stream that begins."""
 
     verb: str
     subject: Subject
@@ -223,7 +223,7 @@ class AuditLog:
         await self._unknown.flush()
 
 
-HEAD = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","stage":"ResponseComplete",'
+HEAD = '{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata",'
 
 
 def line(entry: Entry) -> bytes:
@@ -231,9 +231,10 @@ def line(entry: Entry) -> bytes:
     ended = entry.received + entry.seconds
     other = entry.acts_as is not None and entry.acts_as != entry.user
     return (
-        f'{HEAD}"auditID":{_json(entry.audit_id)},"requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
+        f'{HEAD}"stage":"{"ResponseComplete" if entry.code else "RequestReceived"}",'
+        f'"auditID":{_json(entry.audit_id)},"requestURI":{entry.subject.uri},"verb":"{entry.verb}",'
         f'"user":{_user(entry.user)},"sourceIPs":[{_often(entry.address)}],"userAgent":{_often(entry.agent)},'
-        f'"objectRef":{entry.subject.reference},"responseStatus":{_status(entry)},'
+        f'"objectRef":{entry.subject.reference},{_status(entry)}'
         f'"requestReceivedTimestamp":"{_stamp(entry.received)}","stageTimestamp":"{_stamp(ended)}",'
         f'"latencySeconds":{_json(int(1e6 * entry.seconds) / 1e6)}{_acting(entry) if other else ""}'
         f"{_annotated(entry.annotations) if entry.annotations else ''}}}\n"
@@ -260,11 +261,13 @@ def _user(user: User) -> str:
 
 
 def _status(entry: Entry) -> str:
+    if not entry.code:
+        return ""
     if entry.fault is None:
-        return f'{{"code":{entry.code}}}'
+        return f'"responseStatus":{{"code":{entry.code}}},'
     message = "" if entry.code in QUOTING else shortened(str(entry.fault), URI_LIMIT)
     parts = {"status": "Failure", "message": message, "reason": entry.fault.reason, "code": entry.code}
-    return _json({key: value for key, value in parts.items() if value})
+    return f'"responseStatus":{_json({key: value for key, value in parts.items() if value})},'
 
 
 def _acting(entry: Entry) -> str:
@@ -283,7 +286,7 @@ def summary_line(left_out: int, now: float) -> bytes:
     """Return the line that stands for `left_out` rejected requests of anonymous callers."""
     stamp = _stamp(now)
     line = (
-        f'{HEAD}"auditID":"{new_uid()}","requestURI":"","verb":"","user":{_user(ANONYMOUS)},"objectRef":{{}},'
+        f'{HEAD}"stage":"ResponseComplete","auditID":"{new_uid()}","requestURI":"","verb":"","user":{_user(ANONYMOUS)},"objectRef":{{}},'
         f'"requestReceivedTimestamp":"{stamp}","stageTimestamp":"{stamp}",'
         f'"annotations":{{"nodeplane.dev/left-out":"{left_out}"}}}}\n'
     )
