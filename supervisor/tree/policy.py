@@ -196,7 +196,7 @@ class Child:
 
     def tick(self, now: float) -> list[Action]:
         """Act on deadlines and missing heartbeats."""
-        if self.ready_at is not None and now - self.ready_at >= self.limits.healthy_s:
+        if self.state in SERVING and self.ready_at is not None and now - self.ready_at >= self.limits.healthy_s:
             self._backoff.reset()
         if self._deadline is not None and now >= self._deadline:
             return self._deadline_passed(now)
@@ -272,13 +272,13 @@ class Child:
 
     def _hung(self, now: float) -> str:
         limits = self.limits
-        if self.state not in SERVING and self.state is not ChildState.STARTING:
-            return ""
+        if not self.pid or (self.state not in SERVING and self.state is not ChildState.STARTING):
+            return ""  # without a process it waits for the forkserver, which has deadlines of its own
         limit = limits.beat_s if self.beat else limits.start_s
-        if now - self._beat_at >= max(limit, limits.busy_s):
-            return f"hung: no turn of its loop for {now - self._beat_at:.0f} s, though it works"
         if now - max(self._beat_at, self._worked_at) >= limit:
             return f"hung: no beat for {limit:g} s"
+        if now - self._beat_at >= max(limit, limits.busy_s):
+            return f"hung: no turn of its loop for {now - self._beat_at:.0f} s, though it works"
         return ""
 
     def _abort(self, why: str, now: float) -> list[Action]:

@@ -95,6 +95,20 @@ def test_backoff_doubles_to_limit() -> None:
     assert waits[-1] >= 30 * 0.8
 
 
+def test_backoff_time_in_it_is_not_healthy() -> None:
+    child = started(crashes=1000, jitter=0.0)
+    now, waits = 0.0, []
+    for pid in range(101, 120):
+        now += 50.0
+        child.exited(KILLED, now)
+        while child.state is ChildState.BACKOFF:
+            now += 1.0
+            child.tick(now)
+        waits.append(now)
+        up(child, pid, now)
+    assert waits[-1] - waits[-2] >= 50 + 30
+
+
 def test_child_ordered_kill_never_counts() -> None:
     child = started()
     now = 0.0
@@ -168,7 +182,16 @@ def test_child_without_beat_has_start_time() -> None:
     child.start(0.0)
     child.spawned(100, 0.0)
     assert child.tick(19.0) == []
-    assert len(child.tick(20.1)) == 1
+    (abort,) = child.tick(20.1)
+    assert abort == Signal("a", 100, signal.SIGABRT, "hung: no beat for 20 s")
+
+
+def test_child_forkserver_still_imports_is_not_hung() -> None:
+    child = make()
+    child.start(0.0)
+    assert child.tick(60.0) == []
+    up(child, 100, 61.0)
+    assert child.tick(63.0) == []
 
 
 def test_child_supervisor_stopped_is_not_blamed() -> None:
