@@ -5,6 +5,7 @@ The text of an error says what failed and how to fix it.
 
 import errno
 import importlib.util
+import io
 import os
 import pwd
 import signal
@@ -115,9 +116,7 @@ def guard(work: Callable[[], int]) -> int:
 
     Errors are printed as one line.
     """
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:  # its caller closed it
-            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    _open_streams()
     try:
         return work()
     except NodeplaneError as error:
@@ -127,8 +126,19 @@ def guard(work: Callable[[], int]) -> int:
         return 0
     except OSError as error:
         return _print_error(explain(error), 1)
+    except UnicodeEncodeError as error:  # bytes of an argument or a variable
+        return _print_error(f"{error.object} is no UTF-8; use another name", UsageError.exit_code)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+
+
+def _open_streams() -> None:
+    """Make streams that a caller closed, and let standard output replace what its encoding has not by escapes."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def until_interrupted(work: Callable[[], object]) -> int:

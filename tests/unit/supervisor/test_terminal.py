@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 
@@ -105,6 +106,17 @@ def test_error_that_quotes_a_file_is_bounded(capsys: pytest.CaptureFixture[str])
 
     assert guard(fail) == 1
     assert len(capsys.readouterr().err) < LONGEST_ERROR + 20
+
+
+@pytest.mark.parametrize(
+    ("work", "code", "shown"),
+    [(r"print('gr\xf6\u65e5')", 0, r"gr\xf6\u65e5"), (r"'a\udcff'.encode()", 2, r": a\udcff is no")],
+)
+def test_text_that_cannot_be_encoded_is_escaped(work: str, code: int, shown: str) -> None:
+    program = f"from supervisor.base.errors import guard; exit(guard(lambda: {work} or 0))"
+    command, environment = [sys.executable, "-c", program], os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, shown in done.stdout + done.stderr) == (code, True)
 
 
 def test_no_color_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
