@@ -45,15 +45,15 @@ def start(
     prepared = prepare(options, group, slot)  # before the fork: errors reach the caller's terminal
     if not detach:
         return run_prepared(prepared, begin, -1)
-    parent_end, report_to = detach_plane(options)
-    if parent_end >= 0:
+    plane, pipe = detach_plane(options)
+    if plane:
         prepared.hand_over()
-        return wait_until_started(parent_end)
+        return wait_until_started(pipe, plane)
     try:
         prepared.lock.take_over()
-        return run_prepared(prepared, begin, report_to)
+        return run_prepared(prepared, begin, pipe)
     except (NodeplaneError, OSError) as error:
-        Console(supervisor_name(group, slot), report_to).failed(explain(error))
+        Console(supervisor_name(group, slot), pipe).failed(explain(error))
         return exit_code(error)
 
 

@@ -5,6 +5,7 @@ A full disk or a reader that is gone loses the line: output never stops the plan
 
 import os
 import shlex
+import signal
 import sys
 import time
 from collections.abc import Iterable
@@ -135,33 +136,52 @@ ENDED_EARLY = "the supervisor ended while it was starting; see logs/supervisor.l
 
 
 def detach_plane(options: PlaneOptions) -> tuple[int, int]:
-    """Fork. Return (read end, -1) in the caller and (-1, write end) in the plane, which leads a new session."""
+    """Fork. Return (pid of the plane, read end) in the caller and (0, write end) in the plane.
+
+    The plane leads a new session, and keeps neither the caller's directory nor its open files.
+    """
     reading, writing = os.pipe2(os.O_CLOEXEC)
     sys.stdout.flush()
-    if os.fork() > 0:
+    if (plane := os.fork()) > 0:
         os.close(writing)
-        return reading, -1
+        return plane, reading
     os.close(reading)
     os.setsid()
-    log = os.open(
-        logs.path_of(layout_of(options).logs, "supervisor"),
-        os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC,
-        0o600,
-    )
+    where = layout_of(options)
+    os.chdir(where.root)
+    log = os.open(logs.path_of(where.logs, "supervisor"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for source, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
-    return -1, writing
+    _close_inherited()
+    return 0, writing
 
 
-def wait_until_started(reading: int) -> int:
-    """Print the progress and result of the start; return the exit code."""
-    with working("starting the plane"), os.fdopen(reading, "rb") as pipe:
-        while (word := pipe.readline()).startswith(WAITING):
-            print(f"nodeplane: {word.removeprefix(WAITING).decode().rstrip()}", file=sys.stderr, flush=True)
-        word += pipe.read()
+def _close_inherited() -> None:
+    """Close what the caller has opened, such as the lock of flock; files of our own are closed on exec."""
+    for number in map(int, os.listdir("/proc/self/fd")):
+        with suppress(OSError):  # the listing's own
+            if number > 2 and os.get_inheritable(number):
+                os.close(number)
+
+
+def wait_until_started(reading: int, plane: int) -> int:
+    """Print the progress and result of the start; return the exit code. Ctrl-C ends the plane, whose pid is given."""
+    try:
+        word = _result(reading)
+    except KeyboardInterrupt:
+        os.kill(plane, signal.SIGTERM)
+        os.waitpid(plane, 0)
+        raise
     if word.startswith(READY):
         print(word.removeprefix(READY).decode())
         return 0
     print(f"nodeplane: {word.removeprefix(FAILED).decode() or ENDED_EARLY}", file=sys.stderr)
     return 1
+
+
+def _result(reading: int) -> bytes:
+    with working("starting the plane"), os.fdopen(reading, "rb") as pipe:
+        while (word := pipe.readline()).startswith(WAITING):
+            print(f"nodeplane: {word.removeprefix(WAITING).decode().rstrip()}", file=sys.stderr, flush=True)
+        return word + pipe.read()

@@ -315,6 +315,15 @@ def test_up_detached_returns_and_down_ends(plane: FakePlane) -> None:
     plane.is_over()
 
 
+def test_up_detached_interrupted_ends_the_plane(plane: FakePlane) -> None:
+    process = plane.up("--detach", "a", "late:waiting")
+    until(plane.status, "a status")
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    plane.is_over()
+
+
 def test_up_detached_fails_names_reason(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "bad:crashing!")
     _, err = process.communicate(timeout=60)

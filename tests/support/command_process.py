@@ -73,8 +73,8 @@ def _up(command: Command) -> int:
     prepare(options).release()
     started = f"{command.out}.started"
     os.mkfifo(started)
-    if os.fork() > 0:
-        return wait_until_started(os.open(started, os.O_RDONLY))
+    if (plane := os.fork()) > 0:
+        return wait_until_started(os.open(started, os.O_RDONLY), plane)
     os.setsid()
     _write_to(str(path_of(layout_of(options).logs, "supervisor")))
     os.chdir(layout_of(options).root)

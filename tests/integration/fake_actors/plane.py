@@ -37,8 +37,11 @@ def main(argv: list[str]) -> int:
 
     limits = msgspec.structs.replace(LIMITS, slow_start_s=0.2) if ready_s else LIMITS
     options = plane_options(argparse.Namespace(root=root, port=0, metrics_port=0))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as the command has it
     try:
         return start(options, group=group, detach=detach, ready_s=ready_s, limits=limits, adapt=adapt)
     except NodeplaneError as error:
         print(f"nodeplane: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130

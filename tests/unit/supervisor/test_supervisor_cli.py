@@ -299,10 +299,31 @@ def test_up_detached_waiting_shows_what_is_missing(capfd: pytest.CaptureFixture[
     console = Console("supervisor", writing)
     console.waiting("still waiting; watchcache: the store is away")
     console.ready("all\nfine")
-    assert wait_until_started(reading) == 0
+    assert wait_until_started(reading, os.getpid()) == 0
     told = capfd.readouterr()
     assert told.err == "nodeplane: still waiting; watchcache: the store is away\n"
     assert told.out == "all\nfine\n"
+
+
+DETACHED = """
+import os, sys
+from supervisor.base.options import PlaneOptions
+from supervisor.report.console import detach_plane
+
+plane, pipe = detach_plane(PlaneOptions(root=sys.argv[1]))
+if plane:
+    print(os.read(pipe, 4096).decode(), end="")
+else:
+    os.write(pipe, f"{os.getcwd()} {os.path.exists('/proc/self/fd/' + sys.argv[2])}".encode())
+"""
+
+
+def test_detached_plane_keeps_neither_directory_nor_files_of_its_caller(root: Path) -> None:
+    (root / "logs").mkdir()
+    with (root / "lock").open("w") as lock:
+        command = [sys.executable, "-c", DETACHED, str(root), str(lock.fileno())]
+        done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True, pass_fds=(lock.fileno(),))
+    assert done.stdout == f"{root} False"
 
 
 INTERRUPTED = """
