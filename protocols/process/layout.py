@@ -169,7 +169,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     def check_socket_paths(self) -> None:
         """Raise SettingsInvalid when a socket below this root would not fit the kernel's limit."""
-        longest = max((self.run / LONGEST_RUN_NAME, self.runtime_socket, self.pod_resources_socket), key=_length)
+        longest = max((self.run / LONGEST_RUN_NAME, self.runtime_socket, self.registration_socket), key=_length)
         over = _length(longest) - SOCKET_PATH_LIMIT
         if over > 0:
             raise SettingsInvalid(

@@ -173,6 +173,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     def layout(self) -> Layout:
         return layout(self.root, self.kubelet_dir)
 
+    def node_layout(self, number: int) -> Layout:
+        """Return the paths of node `number`, from 2 on, of a plane with several."""
+        return self.layout.node(f"{self.node_name}-{number}")
+
+    def check_node_paths(self, count: int) -> None:
+        """Raise SettingsInvalid if sockets of the last of so many nodes would have too long paths."""
+        if count > 1:
+            self.node_layout(count).check_socket_paths()
+
     @property
     def stores(self) -> tuple[StoreSettings, ...]:
         """All stores of API objects; the first one holds all resources that no other names."""

@@ -22,12 +22,17 @@ class SocketInUse(NodeplaneError, http=409, grpc="ALREADY_EXISTS"):
 
 def prepare_socket(path: Path) -> None:
     """Make the directory, remove a stale socket file at `path`; raises SocketInUse or SettingsInvalid."""
-    if len(str(path).encode()) > SOCKET_PATH_LIMIT:
-        raise SettingsInvalid(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {path}; use a shorter --root")
+    check_length(path)
     prepare_directory(path.parent)
     if answers(path):
         raise SocketInUse(f"another process serves {path}; stop it or choose another --root or --kubelet-dir")
     remove_socket(path)
+
+
+def check_length(path: Path) -> None:
+    """Raise SettingsInvalid for a path that no socket can have."""
+    if len(str(path).encode()) > SOCKET_PATH_LIMIT:
+        raise SettingsInvalid(f"socket path too long ({SOCKET_PATH_LIMIT} bytes at most): {path}; use a shorter --root")
 
 
 def prepare_directory(path: Path, mode: int = DIRECTORY_MODE) -> None:

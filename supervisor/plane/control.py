@@ -123,6 +123,7 @@ class Control:
         if settings.joined or not any(child.spec.group == NODE for child in children.values()):
             raise UsageError("this supervisor runs no node group of a plane")
         check_nodes(count, EMBEDDED if settings.runtime_embedded else settings.runtime_endpoint)
+        settings.check_node_paths(count)
         wanted = {spec.instance: spec for spec in map(additional_node, range(2, count + 1))}
         surplus = [name for name, child in children.items() if child.spec.actor == NODE and name not in wanted]
         await self._options.stop_nodes(surplus)

@@ -60,13 +60,12 @@ def _serve(args: argparse.Namespace, forkserver: ForkClient) -> int:
 
 def local_settings(plane: Settings, number: int) -> Settings:
     """Return the plane's settings for the root of node `number`; its metrics take a free port."""
-    name = f"{plane.node_name}-{number}"
-    where = plane.layout.node(name)
+    where = plane.node_layout(number)
     return msgspec.structs.replace(
         plane,
         root=str(where.root),
         kubelet_dir=str(where.kubelet),
-        node_name=name,
+        node_name=where.root.name,
         node_port=0,
         healthz_port=0,
         joined=True,

@@ -35,7 +35,7 @@ def prepare(options: PlaneOptions, group: str = "", slot: int = 0) -> Prepared:
     check_watchers(options.watchers)
     check_nodes(options.nodes, options.runtime)
     where = layout_of(options)
-    settings_of(options, port=1)  # every flag is checked before anything is touched
+    settings_of(options, port=1).check_node_paths(options.nodes)  # every flag is checked before anything is touched
     make_directories(where)
     with ExitStack() as undo:
         prepared = _prepare(options, where, (group, slot), undo)

@@ -13,7 +13,7 @@ import grpc.aio
 
 from actors.simulator.engine.faults import Faults
 from protocols.process.scripts import ScriptStep
-from protocols.process.sockets import private_sockets
+from protocols.process.sockets import check_length, private_sockets
 
 S = TypeVar("S", bound=ScriptStep)
 
@@ -97,7 +97,11 @@ async def until_one_ends(
 
 
 async def listen(server: grpc.aio.Server, path: Path) -> None:
-    """Start a server whose socket stays when it ends: gRPC removes only the path that it has bound."""
+    """Start a server whose socket stays when it ends: gRPC removes only the path that it has bound.
+
+    Raises SettingsInvalid for a path that is too long.
+    """
+    check_length(_bound(path))
     with private_sockets():
         server.add_insecure_port(f"unix:{_bound(path)}")
     await server.start()

@@ -8,13 +8,16 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 import yaml
 
+from actors.simulator.engine.playback import listen
+from protocols.errors import SettingsInvalid
 from protocols.messages.podworker import INSTANCE, serving_name
-from protocols.process.layout import layout
+from protocols.process.layout import SOCKET_PATH_LIMIT, layout
 from protocols.process.settings import Settings
 from supervisor.base.errors import UsageError
 from supervisor.base.groups import NODE, NODE_GRACE_S, PlaneShape, check_nodes, children
@@ -203,6 +206,20 @@ def test_nodes_of_one_machine_have_own_settings(root: Path) -> None:
     specs = children(PlaneShape(nodes=3))
     assert [spec.instance for spec in specs if spec.actor == NODE] == ["node-2", "node-3"]
     assert not [spec for spec in children(PlaneShape(groups=("control",), nodes=3)) if spec.actor == NODE]
+
+
+async def test_sockets_with_too_long_paths_are_refused_before_a_start() -> None:
+    """The longest socket of a plane, those of its further nodes, and those of simulated plugins."""
+    longest = Path("/" + "x" * (SOCKET_PATH_LIMIT - 1 - len("/kubelet/device-plugins/kubelet.sock")))
+    layout(str(longest)).check_socket_paths()
+    settings(longest).check_node_paths(1)
+    for refused in (lambda: layout(f"{longest}x").check_socket_paths(), lambda: settings(longest).check_node_paths(2)):
+        with pytest.raises(SettingsInvalid, match="too long for unix sockets"):
+            refused()
+    with pytest.raises(SettingsInvalid, match="too long for unix sockets"):
+        prepare(PlaneOptions(root=str(longest), node_name="n1", nodes=2))
+    with pytest.raises(SettingsInvalid, match="socket path too long"):
+        await listen(Mock(), longest / "kubelet/device-plugins/example.com-gpu.sock")
 
 
 @pytest.mark.parametrize(

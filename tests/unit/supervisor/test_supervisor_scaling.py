@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -52,7 +53,9 @@ async def test_scale_while_the_surplus_ends_gives_the_number_of_the_last_order(t
     options = ControlOptions(
         name="plane",
         pid=1,
-        settings=cast(Any, SimpleNamespace(layout=layout, joined=False, runtime_embedded=True)),
+        settings=cast(
+            Any, SimpleNamespace(layout=layout, joined=False, runtime_embedded=True, check_node_paths=Mock())
+        ),
         started_at=time.monotonic(),
         metrics=str,
         own_metrics=str,
