@@ -10,10 +10,12 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import msgspec
+
 from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
 from protocols.process.layout import Layout, layout
-from protocols.process.settings import load_settings
+from protocols.process.settings import Settings, load_settings, save_settings
 from supervisor.base.errors import SupervisorError, guard
 from supervisor.base.groups import NODE, RUNTIME, SupervisionLimits, child
 from supervisor.forkserver.client import environment
@@ -63,12 +65,24 @@ def _main() -> int:
 
 
 def _prepared(where: Layout) -> Prepared:
-    settings = load_settings(where.settings)
     with SettingsLock(where.run):
         held = SupervisorLocks(where.run, ROOT_NAME)
+        settings = _settings_here(where)
     leftovers.wait_released(where.run, [RUNTIME])
     leftovers.clean(where.run)
     return Prepared(ROOT_NAME, "", settings, (child(RUNTIME, NODE),), held, None, where.settings)
+
+
+def _settings_here(where: Layout) -> Settings:
+    """Return the settings of the plane that ended; if its root was moved since, write them for the new place first."""
+    settings = load_settings(where.settings)
+    if settings.root == str(where.root):
+        return settings
+    kubelet = settings.kubelet_dir if settings.layout.kubelet != layout(settings.root).kubelet else str(where.kubelet)
+    endpoint = f"unix://{where.runtime_socket}"
+    here = msgspec.structs.replace(settings, root=str(where.root), kubelet_dir=kubelet, runtime_endpoint=endpoint)
+    save_settings(where.settings, here)
+    return here
 
 
 if __name__ == "__main__":

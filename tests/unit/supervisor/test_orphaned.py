@@ -11,7 +11,10 @@ import pytest
 
 from protocols.process.layout import layout
 from protocols.process.proc import boot_id
+from protocols.process.settings import load_settings, save_settings
 from supervisor.base.errors import SupervisorError
+from supervisor.base.options import PlaneOptions
+from supervisor.base.settings import settings_of
 from supervisor.plane import orphaned, start
 from supervisor.report.console import FAILED, READY, WAITING
 
@@ -45,6 +48,18 @@ def test_container_of_an_earlier_start_of_the_machine_is_no_orphan(tmp_path: Pat
         shim.mkdir(parents=True)
         (shim / "started.json").write_text(json.dumps({"shim": os.getpid(), "boot": of}))
     assert orphaned.orphaned(tmp_path) == {tmp_path: 1}
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_root_that_was_moved_is_taken_over_where_it_is(tmp_path: Path, elsewhere: bool) -> None:
+    old, here = layout(str(tmp_path / "old")), layout(str(tmp_path / "new"))
+    options = PlaneOptions(root=str(old.root), kubelet_dir="/k" if elsewhere else "")
+    here.run.mkdir(parents=True)
+    save_settings(here.settings, settings_of(options, port=1))
+    orphaned._prepared(here).release()
+    settings = load_settings(here.settings)
+    assert settings.layout == layout(str(here.root), options.kubelet_dir)
+    assert settings.runtime_endpoint == f"unix://{here.runtime_socket}"
 
 
 def test_runtime_that_never_gets_ready_ends_the_take_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
