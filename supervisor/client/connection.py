@@ -16,6 +16,7 @@ from supervisor.base.errors import NotOwner, NotRunning, SupervisorError, UsageE
 from supervisor.base.groups import ADOPT
 from supervisor.report.status import merge
 from supervisor.root.lock import supervisors
+from supervisor.tree.states import usage_of
 
 R = TypeVar("R")
 V = TypeVar("V")
@@ -47,7 +48,14 @@ class Asking:
         except BusError as error:
             if error.code in ("INVALID_ARGUMENT", "NOT_FOUND"):
                 raise UsageError(str(error)) from None
-            raise SupervisorError(str(error)) from None
+            raise SupervisorError(self._stopped(name) or str(error)) from None
+
+    def _stopped(self, name: str) -> str:
+        """Return that a signal holds the supervisor of this name, if that is so."""
+        pid = supervisors(self.layout.run).get(name, 0)
+        usage = usage_of(pid) if pid else None
+        stopped = usage is not None and usage.stopped
+        return f"{name} is stopped by a signal; `kill -CONT {pid}` lets it go on" if stopped else ""
 
     async def owner_of(self, instance: str) -> str:
         """Return the supervisor that runs this actor. Raises UsageError if none does."""

@@ -315,6 +315,18 @@ def test_up_detached_returns_and_down_ends(plane: FakePlane) -> None:
     plane.is_over()
 
 
+def test_down_ends_what_a_signal_has_stopped(plane: FakePlane) -> None:
+    process = plane.start("a", "b")
+    os.kill(plane.actor("a").pid, signal.SIGSTOP)
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(SupervisorError, match=rf"is stopped by a signal; `kill -CONT {process.pid}`"):
+        ask(layout(str(plane.root)), lambda asking: asking.status(timeout=0.2))
+    begin = time.monotonic()
+    assert nodeplane(["--root", str(plane.root), "down"]) == 0
+    assert time.monotonic() - begin < 6, "less than the grace period of an actor"
+    plane.is_over()
+
+
 def test_up_detached_interrupted_ends_the_plane(plane: FakePlane) -> None:
     process = plane.up("--detach", "a", "late:waiting")
     until(plane.status, "a status")

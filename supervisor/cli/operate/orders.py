@@ -2,9 +2,12 @@
 
 import argparse
 import asyncio
+import os
+import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from protocols.bus import BusError, Cancelled, Unavailable
 from protocols.errors import NodeplaneError
@@ -69,6 +72,7 @@ def _stop_orphans(where: Layout, count: int) -> None:
 def _stop(where: Layout, *, containers: bool) -> None:
     async def stop(asking: Asking) -> None:
         names = sorted(asking.names(), key=_stop_order)
+        _let_go_on(supervisors(asking.layout.run).values())
         actors = await _actors(asking)
         with progress("stopping the plane", len(actors) or None) as shown:
             for name in names:
@@ -77,6 +81,13 @@ def _stop(where: Layout, *, containers: bool) -> None:
                 await _wait_gone(asking, name, pid, lambda: _show_left(shown, actors))
 
     ask(where, stop)
+
+
+def _let_go_on(pids: Iterable[int]) -> None:
+    """Send SIGCONT: what a signal has stopped does not end otherwise."""
+    for pid in pids:
+        with suppress(OSError):  # it has just ended
+            os.kill(pid, signal.SIGCONT)
 
 
 async def _actors(asking: Asking) -> dict[str, int]:
