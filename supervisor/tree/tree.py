@@ -253,9 +253,9 @@ class Tree:
 
     def _signal(self, action: Signal) -> None:
         try:
-            os.kill(action.pid, action.signal)
             if action.signal == signal.SIGTERM:
                 os.kill(action.pid, signal.SIGCONT)  # one that is stopped would wait for SIGKILL
+            os.kill(action.pid, action.signal)
         except ProcessLookupError:
             return  # its exit is about to be reported
         if action.why not in ("stop", "ordered"):
