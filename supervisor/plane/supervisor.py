@@ -47,7 +47,7 @@ MAX_EXTENSIONS = 10
 """Times of `ready_s` after which a start ends though it makes progress: actors may fail in turns."""
 ORDER_S = 2.0
 SECOND_S = 1.0
-ROTATE_EVERY = 10
+ROTATE_EVERY_S = 10.0
 TICK_LIMIT_S = 5.0
 """Age of the last pass over the actors with which systemd's watchdog is still fed; a pass is due each second."""
 
@@ -83,7 +83,6 @@ class Supervisor:
         self._containers = False
         self._failure = ""
         self._notifier = Notifier()
-        self._seconds = 0
         self._bus = Bus(BusOptions(name=self._prepared.name, run_dir=self._run_dir))
         self._tree = Tree(self._tree_options(), forkserver)
         self._link = _link(options.parent, self._stop) if options.parent else None
@@ -123,6 +122,7 @@ class Supervisor:
         tasks = Tasks()
         tasks.start(self._announce(control), "announcement")
         tasks.start(restarted(self._every_second, "housekeeping"), "housekeeping")
+        tasks.start(restarted(self._rotate_logs, "log rotation"), "log rotation")
         await self._stopping.wait()
         tasks.cancel()
         await self._shut_down()
@@ -213,17 +213,20 @@ class Supervisor:
     async def _every_second(self) -> None:
         while True:
             await asyncio.sleep(SECOND_S)
-            self._seconds += 1
             self._console.show_new()
             if self._link:
                 self._link.report(self._node_note())
-            if self._seconds % ROTATE_EVERY == 0:
-                await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
             self._check_files()
             if self._tree.ticked_s() < TICK_LIMIT_S:
                 self._notifier.alive()
             self._notifier.status(self._serving_note())
             _reap_orphans()
+
+    async def _rotate_logs(self) -> None:
+        """Bound the logs, apart from all else since a slow disk takes its time."""
+        while True:
+            await asyncio.sleep(ROTATE_EVERY_S)
+            await asyncio.to_thread(logs.rotate, self._settings.layout.logs)
 
     def _check_files(self) -> None:
         """End the plane if its locks were removed, since another could start; restart actors without sockets."""

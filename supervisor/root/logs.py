@@ -1,7 +1,6 @@
 """ROOT/logs: one bounded file per actor. Writers open it with O_APPEND, so it can be copied and truncated meanwhile."""
 
 import os
-import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,23 +19,27 @@ def path_of(logs: Path, instance: str) -> Path:
 
 
 def rotate(logs: Path, limit: int = LIMIT) -> list[Path]:
-    """Copy every file larger than `limit` to FILE.1, truncate it, and return these files.
+    """Copy the last `limit` bytes of every larger file to FILE.1, truncate it, and return these files.
 
     Lines written in between are lost, and all lines if the disk has no room for the copy: the bound holds.
     """
     rotated = []
     for path in logs.glob("*.log"):
         if size(path) > limit:
-            _copy(path, path.with_suffix(".log.1"))
+            _copy_end(path, path.with_suffix(".log.1"), limit)
             with suppress(OSError):
                 os.truncate(path, 0)
             rotated.append(path)
     return rotated
 
 
-def _copy(path: Path, copy: Path) -> None:
+def _copy_end(path: Path, copy: Path, limit: int) -> None:
     try:
-        shutil.copyfile(path, copy)
+        with path.open("rb") as source, copy.open("wb") as target:
+            at = source.seek(0, os.SEEK_END) - limit
+            end = at + limit  # no further: its writer may be as fast
+            while at < end and (copied := os.sendfile(target.fileno(), source.fileno(), at, end - at)):
+                at += copied
     except OSError:
         with suppress(OSError):
             copy.unlink(missing_ok=True)

@@ -50,6 +50,7 @@ async def test_housekeeping_of_the_supervisor_is_restarted(caplog: pytest.LogCap
         setattr(made, name, Mock())
     made._bus.start, made._metrics.start, made._link.start = AsyncMock(), AsyncMock(), AsyncMock()
     made._stopping, made._every_second, made._announce = asyncio.Event(), breaks, Breaks()
+    made._rotate_logs = AsyncMock()
     made._shut_down = AsyncMock()
     running = asyncio.create_task(Supervisor.run(made))
     await until_async("restarted", lambda: breaks.calls == 2)

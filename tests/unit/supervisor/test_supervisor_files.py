@@ -9,6 +9,7 @@ import socket
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 from types import SimpleNamespace
 
 import msgspec
@@ -39,20 +40,16 @@ AnyKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
 def test_logs_large_are_bounded_and_writers_go_on(root: Path) -> None:
     path = root / "a.log"
     with path.open("ab", buffering=0) as writer:
-        writer.write(b"x" * 100)
+        writer.write(b"x" * 100 + b"y" * 50)
         assert logs.rotate(root, limit=50) == [path]
         writer.write(b"more\n")
     assert path.read_bytes() == b"more\n"
-    assert (root / "a.log.1").stat().st_size == 100
+    assert (root / "a.log.1").read_bytes() == b"y" * 50, "a runaway log would fill the disk twice"
     assert logs.rotate(root, limit=50) == []
 
 
 def test_log_disk_full_stays_bounded(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(source: Path, target: Path) -> None:
-        target.write_bytes(b"half")
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(os, "sendfile", Mock(side_effect=(20, OSError(errno.ENOSPC, "No space left on device"))))
     (root / "a.log").write_bytes(b"x" * 100)
     logs.rotate(root, limit=50)
     assert [(path.name, path.stat().st_size) for path in root.glob("a.log*")] == [("a.log", 0)]

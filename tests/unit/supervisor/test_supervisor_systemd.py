@@ -82,7 +82,6 @@ async def test_watchdog_starves_once_the_tree_is_not_ticked(
     notifier = SimpleNamespace(alive=lambda: told.append("alive"), status=lambda text: None)
     supervisor = object.__new__(Supervisor)
     supervisor.__dict__.update(
-        _seconds=0,
         _link=None,
         _console=SimpleNamespace(show_new=lambda: None),
         _tree=SimpleNamespace(ticked_s=lambda: age, children={}),
