@@ -157,7 +157,8 @@ class StoreReadError(ApiError, why="StorageReadError"):
 
 
 NEVER_AGAIN = 0
-"""Retry-After of an error after which a write may have been carried out: client-go repeats each 5xx that has one."""
+"""Retry-After of an error that will last, or after which a write may have been carried out: client-go repeats each 5xx
+that has one, ten times."""
 
 
 class ServiceUnavailable(ApiError, http=503, grpc="UNAVAILABLE", why="ServiceUnavailable"):

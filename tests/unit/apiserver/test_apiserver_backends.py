@@ -81,8 +81,9 @@ async def test_service_leads_to_the_address_of_a_pod_by_port_name_or_number() ->
     )
     assert await found(stored, "s:web") == Backend("http", "10.1.0.1", 8080)
     assert await found(stored, "https:s:81") == Backend("https", "10.1.0.1", 9090)
-    with pytest.raises(ServiceUnavailable, match='no endpoints available for service "s"'):
+    with pytest.raises(ServiceUnavailable, match='no endpoints available for service "s"') as lasting:
         await found(stored, "s")
+    assert not lasting.value.retry_after
 
 
 async def test_service_leads_to_a_ready_endpoint_of_its_slices_rather_than_to_endpoints() -> None:

@@ -3,7 +3,7 @@
 import pytest
 from multidict import MultiDict
 
-from actors.apiserver.api.errors import ApiError, BadRequest, Invalid, ServiceUnavailable
+from actors.apiserver.api.errors import ApiError, BadRequest, Invalid, NotFound, ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location, check_log_options, log_location, stream_location
 
 NODE = {
@@ -79,7 +79,8 @@ def test_what_is_not_there() -> None:
         stream_location("attach", pod(node=""), NODE, attach)
     with pytest.raises(BadRequest, match="current phase is Failed"):
         stream_location("attach", pod(phase="Failed"), NODE, attach)
-    with pytest.raises(ServiceUnavailable, match="does not exist"):
+    with pytest.raises(NotFound, match='nodes "n1" not found'):
         stream_location("attach", pod(), None, attach)
-    with pytest.raises(ServiceUnavailable, match="serves no logs"):
+    with pytest.raises(ServiceUnavailable, match="serves no logs") as lasting:
         stream_location("attach", pod(), {"status": {}}, attach)
+    assert not lasting.value.retry_after

@@ -11,7 +11,7 @@ from ipaddress import ip_address
 
 import msgspec
 
-from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.errors import NEVER_AGAIN, BadRequest, ServiceUnavailable
 from actors.apiserver.api.request.target import Target, not_found
 from actors.apiserver.reads.endpoints import Slices, ready_endpoints
 from protocols.kube.meta import Object
@@ -86,7 +86,7 @@ class Backends:
             stored = await self._stored("pods", namespace, pod)
             if stored is not None and host in _addresses(stored):
                 return host, number
-        raise ServiceUnavailable(f'no endpoints available for service "{name}"')
+        raise ServiceUnavailable(f'no endpoints available for service "{name}"', NEVER_AGAIN)
 
 
 def split_name(name: str, kind: str) -> tuple[str, str, str]:
@@ -126,7 +126,7 @@ def _port_name(service: Object, port: str) -> str:
         if str(at(declared, "port")) == port:
             return text(declared, "name")
     name = text(service, "metadata", "name")
-    raise ServiceUnavailable(f'no service port {port} found for service "{name}"')
+    raise ServiceUnavailable(f'no service port {port} found for service "{name}"', NEVER_AGAIN)
 
 
 def _candidates(endpoints: Object, port: str) -> Iterator[tuple[str, int, str]]:

@@ -6,9 +6,11 @@ import msgspec
 from msgspec.structs import replace
 from multidict import MultiMapping
 
-from actors.apiserver.api.errors import BadRequest, ServiceUnavailable, invalid_object
+from actors.apiserver.api.errors import NEVER_AGAIN, BadRequest, ServiceUnavailable, invalid_object
 from actors.apiserver.api.request.query import flag, integer
+from actors.apiserver.api.request.target import not_found
 from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.core.nodes import NODES
 from protocols.kube.meta import CONTAINER_LISTS, Object
 from protocols.kube.objects import at, items, text
 from protocols.kube.pods import is_finished, phase_of
@@ -46,7 +48,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def log_location(pod: Object, node: Object | None, query: Query) -> Location | None:
-    """Return None while the pod has no node: its log is empty. Raises BadRequest, ServiceUnavailable."""
+    """Return None while the pod has no node: its log is empty. Raises BadRequest, NotFound, NodeUnavailable."""
     container = container_of(pod, query.get("container", ""))
     if not text(pod, "spec", "nodeName"):
         return None
@@ -58,7 +60,7 @@ def log_location(pod: Object, node: Object | None, query: Query) -> Location | N
 
 
 def stream_location(kind: str, pod: Object, node: Object | None, query: Query) -> Location:
-    """Return the location of exec, attach or portForward. Raises BadRequest, ServiceUnavailable."""
+    """Return the location of exec, attach or portForward. Raises BadRequest, NotFound, NodeUnavailable."""
     container = container_of(pod, query.get("container", "")) if kind != "portForward" else ""
     name = text(pod, "metadata", "name")
     if not text(pod, "spec", "nodeName"):
@@ -122,12 +124,12 @@ def _declared_features(node: Object | None) -> tuple[str, ...]:
 
 
 def address(name: str, node: Object | None) -> tuple[str, int]:
-    """Return the host and port of a node. Raises NodeUnavailable."""
+    """Return the host and port of a node. Raises NotFound, NodeUnavailable."""
     if node is None:
-        raise NodeUnavailable(name, "of the pod does not exist")
+        raise not_found(NODES, name)
     port = at(node, "status", "daemonEndpoints", "kubeletEndpoint", "Port")
     known = {text(item, "type"): text(item, "address") for item in reversed(items(node, "status", "addresses"))}
     host = next((known[kind] for kind in REACHABLE if known.get(kind)), "")
     if not host or not isinstance(port, int) or not 0 < port < 65536:
-        raise NodeUnavailable(name, "serves no logs and no connections")
+        raise NodeUnavailable(name, "serves no logs and no connections", NEVER_AGAIN)
     return host, port

@@ -12,7 +12,7 @@ from aiohttp import hdrs, web
 from msgspec.structs import replace
 from multidict import CIMultiDict, MultiMapping
 
-from actors.apiserver.api.errors import BadRequest, ServiceUnavailable
+from actors.apiserver.api.errors import NEVER_AGAIN, BadRequest, ServiceUnavailable
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.http.connection.requests import Request, send_continue
 from actors.apiserver.http.nodes.backends import Backends, split_name
@@ -125,7 +125,7 @@ def moved(location: str, base: str, hosts: Collection[str]) -> str:
     """Return where a redirect leads below the proxy. Raises ServiceUnavailable if it leads elsewhere."""
     parts = urlsplit(location)
     if parts.netloc and parts.netloc not in hosts:
-        raise ServiceUnavailable(f"the backend redirects to {parts.netloc:.100}, which is forbidden")
+        raise ServiceUnavailable(f"the backend redirects to {parts.netloc:.100}, which is forbidden", NEVER_AGAIN)
     path = parts.path or ("/" if parts.netloc else "")
     if not path.startswith("/"):
         return location
