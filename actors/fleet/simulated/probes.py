@@ -30,8 +30,6 @@ from protocols.messages.pleg import ContainerStatus, PodStatus
 PREFIX = "nodeplane.dev/hollow-"
 """Followed by `readiness`, `liveness` or `startup`: how the probes of that kind end."""
 FOREVER_NS = 2**63 - 1
-MOST_ATTEMPTS = 10_000
-"""Attempts that one step counts; a pod that slept longer goes on at the next."""
 
 
 class Outcomes(msgspec.Struct, frozen=True):
@@ -71,11 +69,11 @@ class Attempts(msgspec.Struct):
     next_ns: int
 
     def pass_time(self, started_ns: int, now_ns: int) -> None:
-        """Count the attempts until now."""
-        for _ in range(MOST_ATTEMPTS):
-            if self.next_ns > now_ns or is_decided(self.probe, self.state):
-                return
-            self._attempt(started_ns)
+        """Count the attempts until now. They may be those of months: few of them change the verdict."""
+        while self.next_ns <= now_ns and not is_decided(self.probe, self.state):
+            since_ns = self.next_ns - started_ns
+            self._attempt(self.outcomes.at(since_ns))
+            self._repeat(min(now_ns + 1, started_ns + self.outcomes.next_change(since_ns)))
 
     def skip_to(self, at_ns: int) -> None:
         """Make no attempt before that time."""
@@ -91,9 +89,24 @@ class Attempts(msgspec.Struct):
         change_ns = self.outcomes.next_change(self.next_ns - started_ns)
         return FOREVER_NS if change_ns == FOREVER_NS else max(self.next_ns, started_ns + change_ns)
 
-    def _attempt(self, started_ns: int) -> None:
-        self.state = observe(self.probe, self.state, self.outcomes.at(self.next_ns - started_ns))
-        self.next_ns += int(self.probe.period * SECOND)
+    def _attempt(self, outcome: ProbeOutcome) -> None:
+        self.state = observe(self.probe, self.state, outcome)
+        self.next_ns += self._period_ns
+
+    def _repeat(self, until_ns: int) -> None:
+        """Count the attempts before that time, which end as the last one, up to the one that changes the verdict."""
+        state, success = self.state, self.state.last is ProbeOutcome.SUCCESS
+        if is_decided(self.probe, state):
+            return
+        count = max(0, -((self.next_ns - until_ns) // self._period_ns))
+        if state.good is not success:
+            count = min(count, (self.probe.success if success else self.probe.failure) - state.streak - 1)
+        self.state = ProbeState(state.good, state.streak + count, state.last)
+        self.next_ns += count * self._period_ns
+
+    @property
+    def _period_ns(self) -> int:
+        return int(self.probe.period * SECOND)
 
 
 class ProbeBook:
