@@ -5,6 +5,7 @@ import json
 import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -279,17 +280,19 @@ async def test_watch_over_a_websocket_sends_each_event_as_a_message(plane: Plane
     async with plane.client() as session:
         for name in "ab":
             await create(session, name)
-        query = {"watch": "1", "resourceVersion": "0", "labelSelector": "!hidden", "timeoutSeconds": "3"}
-        offered = session.ws_connect(CONFIGMAPS, params=query, headers={"Accept": form}, protocols=("any",))
-        async with offered as socket:
+        query = {"watch": "1", "resourceVersion": "0", "labelSelector": "!hidden"}
+        connected = partial(session.ws_connect, CONFIGMAPS, headers={"Accept": form}, protocols=("any",))
+        async with connected(params=query) as socket:
             seen = [await message_of(socket, form) for _ in "ab"]
             await create(session, "c")
             await socket.send_str("dropped")
             await delete(session, "a")
             seen += [await message_of(socket, form) for _ in "ca"]
             assert socket.protocol == "any"
-            assert (await asyncio.wait_for(socket.receive(), 30)).type is aiohttp.WSMsgType.CLOSE
         assert seen == [("ADDED", "a"), ("ADDED", "b"), ("ADDED", "c"), ("DELETED", "a")]
+        brief = {"watch": "1", "resourceVersion": await version(session), "timeoutSeconds": "1"}
+        async with connected(params=brief) as socket:
+            assert (await asyncio.wait_for(socket.receive(), 30)).type is aiohttp.WSMsgType.CLOSE
 
 
 async def message_of(socket: aiohttp.ClientWebSocketResponse, form: str) -> tuple[str, str]:
