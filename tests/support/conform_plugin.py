@@ -31,7 +31,8 @@ FIXED_NAME = ("keeps_its_socket", "shares_its_socket")
 NAME = "sample.sock" if BUG in FIXED_NAME else f"sample-{os.getpid()}.sock"
 SOCKET = DIRECTORY / NAME
 RESOURCE = {"has_no_domain": "gpu", "has_another_resource": "example.com/gpus"}.get(BUG, "example.com/gpu")
-DROPPING_S = 8.0
+DROPPING_S, LOCKED_S = 8.0, 2.0
+"""LOCKED_S: a busy machine breaks a call off late."""
 POLL_S = 0.05
 ended = threading.Event()
 allocated: set[str] = set()
@@ -157,7 +158,7 @@ class Plugin(service.DevicePluginServicer):
                 (STATE / id).touch(exist_ok=False)
         except FileExistsError:
             context.abort(grpc.StatusCode.UNAVAILABLE, "the device is locked")
-        time.sleep(0.3)
+        time.sleep(LOCKED_S)
         for id in wanted:
             (STATE / id).unlink()
 

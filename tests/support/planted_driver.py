@@ -136,7 +136,7 @@ def gives_up_a_call_that_breaks_off() -> None:
                 reply.claims[uid].error = "it is in progress"
             return reply
         started.update(claim.uid for claim in request.claims)
-        time.sleep(0.3)
+        time.sleep(LATER_S)  # a busy machine breaks a call off late
         reply = correct(self, request, context)
         if context.is_active():
             started.difference_update(claim.uid for claim in request.claims)
