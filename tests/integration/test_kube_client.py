@@ -87,7 +87,6 @@ async def world(certificates: Path, timeout: float = 5.0, refused_s: float = mat
                 await task
         await client.close()
         await server.stop()
-        await asyncio.sleep(0.05)  # TLS transports close a turn later
 
 
 @asynccontextmanager
@@ -157,7 +156,7 @@ async def test_watches_leave_the_connections_of_requests_to_others(
     async with serving(certificates) as here:
         for _ in range(3):
             await here.follow()
-        assert (await here.client.list(PODS, timeout=2))["items"] == []
+        assert (await here.client.list(PODS))["items"] == []
         await until_true(lambda: here.server.watches == 3)
 
 

@@ -36,6 +36,18 @@ class Connections:
                         each.shutdown(socket.SHUT_RDWR)
 
 
+async def drop_accepted(port: int) -> None:
+    """End the connections of a port that nobody listens at any more, also those whose TLS handshake has not ended.
+
+    TLS waits for the peer's goodbye, for longer than the loop of a test lives.
+    """
+    await asyncio.sleep(0)  # one that was accepted in this turn is known to the loop in the next
+    known = asyncio.get_running_loop()._transports.values()  # type: ignore[attr-defined]  # of a selector loop
+    for transport in [each for each in known if (each.get_extra_info("sockname") or ("", 0))[1] == port]:
+        transport.abort()
+    await asyncio.sleep(0)
+
+
 class Responses:
     """`ClientSession(response_class=responses.kind)`, and `responses.close()` before the session's end.
 

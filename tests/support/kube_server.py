@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from tests.support.connections import drop_accepted
+
 Json = dict[str, Any]
 
 
@@ -54,10 +56,8 @@ class KubeServer:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(self.pki / "ca.crt"))
         context.verify_mode = ssl.CERT_REQUIRED
         context.load_cert_chain(str(self.pki / "apiserver.crt"), str(self.pki / "apiserver.key"))
-        site = web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=context, reuse_address=True)
-        await site.start()
-        assert site._server is not None
-        self.port = site._server.sockets[0].getsockname()[1]  # type: ignore[attr-defined] # asyncio's own server
+        await web.TCPSite(self._runner, "127.0.0.1", self.port, ssl_context=context, reuse_address=True).start()
+        self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
         """As if killed: every connection is reset."""
@@ -65,6 +65,7 @@ class KubeServer:
         if self._runner:
             await self._runner.cleanup()
             self._runner = None
+            await drop_accepted(self.port)
 
     def drop_connections(self) -> None:
         for transport in list(self._transports):

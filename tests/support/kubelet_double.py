@@ -5,7 +5,6 @@ repeats what it gets. With `websockets` it takes them, as kubelets do that decla
 only SPDY.
 """
 
-import asyncio
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,14 +24,9 @@ from protocols.streams.connections import Socket, is_spdy_request
 from protocols.streams.spdy_channels import wanted
 from protocols.streams.spdy_frames import pack_data
 from protocols.streams.spdy_peers import BytesToSend, Data, Opened, SpdyServer, StreamEnded
+from tests.support.connections import drop_accepted
 
 LOG = "one\ntwo\n"
-
-
-def accepted_on(port: int) -> list[asyncio.WriteTransport]:
-    """Return the open connections of a port, also those whose TLS handshake has not ended: only the loop knows them."""
-    known = asyncio.get_running_loop()._transports.values()  # type: ignore[attr-defined]  # of a selector loop
-    return [each for each in known if (each.get_extra_info("sockname") or ("", 0))[1] == port]
 
 
 class KubeletDouble:
@@ -54,9 +48,7 @@ class KubeletDouble:
             yield port
         finally:
             await runner.cleanup()
-            for transport in accepted_on(port):
-                transport.abort()  # TLS waits for the peer's goodbye, for longer than the loop of a test lives
-            await asyncio.sleep(0)
+            await drop_accepted(port)
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         self.asked.append(f"{request.method} {request.path}")

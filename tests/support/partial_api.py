@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from aiohttp import ClientSession, web
 
 from tests.support.apiserver_plane import Plane
+from tests.support.connections import drop_accepted
 from tests.support.kube_server import failure
 
 HOP_HEADERS = ("Connection", "Content-Length", "Host", "Transfer-Encoding", "Content-Encoding", "Accept-Encoding")
@@ -34,16 +35,16 @@ class PartialApi:
         pki = self._plane.settings.layout.pki
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         context.load_cert_chain(pki / "apiserver.crt", pki / "apiserver.key")
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
-        await site.start()
-        assert site._server is not None
-        self.url = f"https://127.0.0.1:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined] # asyncio's own server
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
+        port = runner.addresses[0][1]
+        self.url = f"https://127.0.0.1:{port}"
         # One session for all requests: a request that is cancelled at the end would not wait for its own to close.
         async with self._plane.client(self._user) as self._session:
             try:
                 yield self
             finally:
                 await runner.cleanup()
+                await drop_accepted(port)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         for plural, code in self._refused.items():

@@ -11,7 +11,7 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
 from protocols.process.layout import Layout
-from tests.support.connections import Connections
+from tests.support.connections import Connections, drop_accepted
 
 STATUS = re.compile(r"/api/v1/namespaces/[^/]+/pods/([^/]+)/status")
 PASSED_ON = ("Content-Type", "Accept", "User-Agent")
@@ -48,10 +48,12 @@ class Tampering:
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=server)
         await site.start()
-        self.url = f"https://127.0.0.1:{self._runner.addresses[0][1]}"
+        self._port = self._runner.addresses[0][1]
+        self.url = f"https://127.0.0.1:{self._port}"
 
     async def stop(self) -> None:
         await self._runner.cleanup()
+        await drop_accepted(self._port)
         await self._named.close()
         await self._nobody.close()
         await self._connections.closed()
