@@ -23,8 +23,8 @@ RAN_S, MOST_S = 0.5, 30.0
 STARTED_S = 5.0
 """Processor time after which a program has started, though it never sleeps."""
 PAUSE_S = 0.02
-AWAKE = ("R", "D")
-"""States of threads that run, are ready to run, or wait for a disk."""
+AWAKE = ("R", "D", "T")
+"""States of threads that run, are ready to run, wait for a disk, or were stopped by a signal whatever they did."""
 
 
 class Thread(NamedTuple):

@@ -24,6 +24,7 @@ def threads(*states: str, ran: float = 0.0) -> Reading:
         (threads("S", "S"), threads("S", "S"), True),
         (threads("R", "S"), threads("R", "S"), False),  # it waits for a processor all the time
         (threads("D"), threads("D"), False),
+        (threads("T"), threads("T"), False),  # stopped while it ran
         (threads("S", "S"), threads("S", "S", ran=0.001), False),  # they wake each other, and sleep when they are read
         (threads("S"), threads("S", "S"), False),
         (threads("R"), {}, False),
