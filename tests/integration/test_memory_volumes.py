@@ -98,7 +98,7 @@ def test_pod_with_secrets_on_the_disk_retains_and_updates_them_there(plane: Plan
     replaced(plane, hit(plane, "podworker"))
     plane.apply({"apiVersion": "v1", "kind": "List", "items": [secret("one"), pod("old")]})
     plane.pod_ready("old")
-    (event,) = plane.events(reason="SecretsOnDisk")
+    (event,) = until("the event", lambda: plane.events(reason="SecretsOnDisk"))
     assert f"no tmpfs can be mounted at {memory}" in event["message"]
     assert len(on_disk(plane)) == 2
     memory.unlink()
