@@ -19,6 +19,7 @@ from protocols.messages.devices import LedgerEvent, PodAllocation
 from protocols.podresources import convert
 from protocols.process.families import CounterFamily, GaugeFamily
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import wait_set
 from protocols.wire import podresources_v1_pb2 as v1
 
 AFTER_EVENT_S = (0.0, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0)
@@ -144,11 +145,7 @@ class Reconciler:
     async def _wait_until_due(self) -> None:
         while (pause := self._options.schedule.due() - time.monotonic()) > 0:
             self._schedule_changed.clear()
-            try:
-                async with asyncio.timeout(pause):
-                    await self._schedule_changed.wait()
-            except TimeoutError:
-                return
+            await wait_set(self._schedule_changed, pause)
 
     async def _reconcile(self) -> bool:
         """Return True if the list succeeded."""

@@ -18,7 +18,7 @@ import msgspec
 from actors.cri.grpc_calls import ServerStream
 from actors.cri.operations import OPERATIONS
 from actors.cri.runtime_client import RuntimeChannel
-from protocols.process.tasks import awaited
+from protocols.process.tasks import awaited, wait_set
 
 STABLE_S = 30.0
 """A stream that lasted this long clears the count of failures; a shorter one does not, so that a runtime that accepts
@@ -206,7 +206,5 @@ class EventStream:
     async def _pause(self, delay: float) -> None:
         """Wait for the delay, or until the runtime answers again."""
         await asyncio.sleep(min(delay, EARLY_S))
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, delay - EARLY_S)):
-                await self._again.wait()
+        await wait_set(self._again, delay - EARLY_S)
         self._again.clear()

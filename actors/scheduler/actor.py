@@ -54,6 +54,7 @@ from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.messages.trace import SEEN
+from protocols.process.tasks import wait_set
 from protocols.trace import clock, record
 
 NAME = "default-scheduler"
@@ -258,10 +259,7 @@ class Scheduler:
     async def _wait_for_work(self) -> None:
         """Wait for a change or the end of the earliest backoff."""
         at = self._queue.next_at()
-        try:
-            async with asyncio.timeout(None if at is None else max(0.0, at - time.monotonic())):
-                await self._wake.wait()
-        except TimeoutError:
+        if not await wait_set(self._wake, None if at is None else at - time.monotonic()):
             return
         self._wake.clear()
 

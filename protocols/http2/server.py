@@ -5,7 +5,6 @@ Without gRPC's threads a call costs a third. Bounds: CONNECTIONS clients, RUNNIN
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import suppress
 from socket import socket
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from protocols.http2.frames import BadHttp2
 from protocols.http2.server_session import Request, ServerSession
 from protocols.process.deadlines import Deadlines
-from protocols.process.tasks import Tasks, report
+from protocols.process.tasks import Tasks, report, wait_set
 
 CONNECTIONS = 256
 RUNNING = 8192
@@ -70,9 +69,7 @@ class GrpcServer:
             self._server.close()
         for connection in list(self._connections):
             connection.go_away()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(grace):
-                await self._empty.wait()
+        await wait_set(self._empty, grace)
         for connection in list(self._connections):
             connection.close()
         self.deadlines.close()

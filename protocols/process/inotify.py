@@ -8,6 +8,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
+from protocols.process.tasks import wait_set
+
 MODIFY, CLOSE_WRITE, MOVED_FROM, MOVED_TO, CREATE, DELETE, DELETE_SELF = 0x2, 0x8, 0x40, 0x80, 0x100, 0x200, 0x400
 NAMES = MOVED_FROM | MOVED_TO | CREATE | DELETE | DELETE_SELF
 CONTENTS = NAMES | MODIFY
@@ -69,9 +71,7 @@ class DirectoryChanges:
         """Wait for a change since the last wait, or until the time is over."""
         if self.blind:
             timeout = self._blind_s if timeout is None else min(timeout, self._blind_s)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._event.wait()
+        await wait_set(self._event, timeout)
         self._event.clear()
 
     def removed(self) -> set[str]:

@@ -73,6 +73,15 @@ EXPECTED = (NodeplaneError, OSError)
 """Exceptions that are somebody's answer; all others are bugs."""
 
 
+async def wait_set(event: asyncio.Event, seconds: float | None) -> bool:
+    """Wait until the event is set, at most for a time (None: without end); return False if it was not set in time."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
 def shared(work: Coroutine[Any, Any, T], kind: str, subject: str = "") -> asyncio.Task[T]:
     """Start a task that several callers await behind `asyncio.shield`, of whom none may be left at its end.
 

@@ -5,7 +5,7 @@ Statuses, deadlines and ends pass unchanged in both directions. Methods that nei
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError
 
 from protocols.messages.calls import CallRecord
 from protocols.process.sockets import private_sockets
+from protocols.process.tasks import wait_set
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import LIMITS, Method, unix_channel
 from protocols.wire.plugins import (
@@ -87,9 +88,7 @@ class Proxy(grpc.GenericRpcHandler):
 
     async def drain(self, seconds: float) -> None:
         """Wait until no call or stream is open, for a time."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._idle.wait()
+        await wait_set(self._idle, seconds)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:

@@ -1,9 +1,10 @@
 """Wait until something holds that others change."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
+
+from protocols.process.tasks import wait_set
 
 POLL_S = 0.1
 """Time after which `over` is asked again."""
@@ -25,7 +26,5 @@ class ChangeSignal:
             self._changed.clear()
             if over() or (left := deadline - time.monotonic()) <= 0:
                 return False
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(min(left, POLL_S)):  # wait_for may lose the end of its task
-                    await self._changed.wait()
+            await wait_set(self._changed, min(left, POLL_S))
         return True

@@ -14,6 +14,7 @@ import msgspec
 from protocols.messages.supervisor import Heartbeat
 from protocols.process import stalls
 from protocols.process.layout import layout
+from protocols.process.tasks import wait_set
 from supervisor.base.errors import ForkserverLost, NoSuchActor
 from supervisor.base.groups import ChildSpec, SupervisionLimits
 from supervisor.forkserver import client, wire
@@ -171,11 +172,7 @@ class Tree:
             if left <= 0:
                 return
             self.changed.clear()
-            try:
-                async with asyncio.timeout(left):
-                    await self.changed.wait()
-            except TimeoutError:
-                return
+            await wait_set(self.changed, left)
 
     def forget(self, instance: str) -> None:
         """Remove a child; a process that did not end in time gets SIGKILL, since no deadline is watched any more.

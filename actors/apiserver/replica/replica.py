@@ -14,7 +14,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from contextlib import suppress
 
 from msgspec.structs import replace
 
@@ -36,6 +35,7 @@ from protocols.messages.objects import (
     ObjectEvent,
     fingerprint,
 )
+from protocols.process.tasks import wait_set
 
 log = logging.getLogger(__name__)
 FILL_SECONDS = 1.0
@@ -193,9 +193,7 @@ class Replica:
     async def filled_soon(self, seconds: float | None = None) -> None:
         """Wait at most so long, or FILL_SECONDS, for the first snapshot. Raises TooManyRequests without it."""
         if not self.filled:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FILL_SECONDS if seconds is None else seconds):
-                    await self._first_fill.wait()
+            await wait_set(self._first_fill, FILL_SECONDS if seconds is None else seconds)
             self.check_filled()
 
     async def wait_for(self, rv: int, timeout: float = PROGRESS_TIMEOUT) -> None:

@@ -22,7 +22,7 @@ from protocols.kube.meta import Object, fields_of, key_of, meta, name_of, namesp
 from protocols.kube.pods import is_finished, node_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
-from protocols.process.tasks import failed
+from protocols.process.tasks import failed, wait_set
 
 WAIT_S, AGAIN_S = 60.0, 10.0
 MOST_FINISHED = 12_500
@@ -175,11 +175,7 @@ class PodGarbageCollector:
 
     async def run(self) -> None:
         while True:
-            try:
-                async with asyncio.timeout(self._pause()):
-                    await self._wake.wait()
-            except TimeoutError:
-                pass
+            await wait_set(self._wake, self._pause())
             self._wake.clear()
             for uid, pod in list(self._stuck.items()):
                 if not self._is_stuck(pod) or await self._end(pod):

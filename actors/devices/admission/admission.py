@@ -6,7 +6,6 @@ Each pod is admitted in a task of its own, so a plugin that hangs delays only th
 import asyncio
 import logging
 import time
-from contextlib import suppress
 
 import msgspec
 
@@ -28,7 +27,7 @@ from protocols.lifecycle.devices.plan import check_healthy, check_unchanged, ids
 from protocols.lifecycle.devices.types import PodRecord
 from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, AdmittedPod
-from protocols.process.tasks import shared
+from protocols.process.tasks import shared, wait_set
 from protocols.trace import span
 
 
@@ -55,9 +54,7 @@ class RecoveryWindow:
         with span("", "wait for pods"):
             while (left := self._until - time.monotonic()) > 0:
                 self._shortened.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._shortened.wait()
+                await wait_set(self._shortened, left)
 
 
 Responses = dict[str, dict[str, bytes]]

@@ -20,7 +20,7 @@ from actors.devices.dra.metrics import DraMetrics
 from actors.devices.dra.types import DraLimits
 from actors.devices.model.errors import RegistrationRejected
 from protocols.messages.devices import HEALTHY, UNHEALTHY, UNKNOWN, DraDriver
-from protocols.process.tasks import awaited, cancel, restarted
+from protocols.process.tasks import awaited, cancel, restarted, wait_set
 from protocols.wire.plugins import NODE_HEALTH
 
 STREAM_ENDED = "its devices are Unknown until the stream is opened again"
@@ -217,9 +217,7 @@ class DriverRegistry:
         """Wait, until a deadline after the manager's start, for a driver that may register again."""
         while not self._view(driver).connected and (left := self._wait_until - time.monotonic()) > 0:
             self._change.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._change.wait()
+            await wait_set(self._change, left)
 
     async def close(self) -> None:
         everyone = [instance for mine in self._instances.values() for instance in mine]

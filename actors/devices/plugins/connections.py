@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from protocols.bus import Op
 from protocols.lifecycle.devices.inventory import Inventory
 from protocols.lifecycle.devices.types import PluginDevice
 from protocols.messages.devices import PLUGIN_GONE, PLUGIN_REPLACED, PLUGIN_SERVES, PLUGIN_SILENT, PluginView
-from protocols.process.tasks import Tasks, failed
+from protocols.process.tasks import Tasks, failed, wait_set
 from protocols.trace import span
 from protocols.wire.plugin_names import endpoint_fault, resource_fault, version_fault
 from protocols.wire.plugins import LIST_AND_WATCH
@@ -193,9 +192,7 @@ class PluginConnections:
         with span("", "wait for plugin", resource=resource):
             while left := self._awaited(resource):
                 self._reported.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(left):
-                        await self._reported.wait()
+                await wait_set(self._reported, left)
 
     def _awaited(self, resource: str) -> float:
         """Return the seconds left to wait for a resource's plugin; 0 if nobody needs to."""

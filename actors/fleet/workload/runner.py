@@ -31,7 +31,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
 from protocols.kube.pods import FINISHED
 from protocols.lifecycle.pods.hollow import DURATION
-from protocols.process.tasks import Tasks
+from protocols.process.tasks import Tasks, wait_set
 
 TICKS = os.sysconf("SC_CLK_TCK")
 PREFIX = "np-"
@@ -267,9 +267,7 @@ class ScenarioRunner:
         created = self._tasks.start(self._create("steady", number, self._lives()), "creation of a pod")
         await asyncio.wait([created])
         if created.exception() is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self.ends_s):
-                    await deleted.wait()
+            await wait_set(deleted, self.ends_s)
         del self._deleted[f"steady-{number}"]
 
     def _created(self, task: "asyncio.Task[None]") -> None:
@@ -280,10 +278,7 @@ class ScenarioRunner:
         """Wait until all pods of the phase ran, or none has for ENDS_S."""
         while self._startups.waiting or len(self._tasks):
             self._progress.clear()
-            try:
-                async with asyncio.timeout(self.ends_s):
-                    await self._progress.wait()
-            except TimeoutError:
+            if not await wait_set(self._progress, self.ends_s):
                 return
 
     async def _create(self, phase: str, number: int, annotations: dict[str, str]) -> None:

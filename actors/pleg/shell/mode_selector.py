@@ -1,7 +1,6 @@
 """Select the PLEG mode from the runtime's behavior, and publish mode and health as `pleg-state`."""
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable
 
@@ -11,6 +10,7 @@ from actors.pleg.state_machine.mode import Mode, ModeInput, ModePlan, health_fau
 from actors.pleg.state_machine.status_merger import StatusMerger
 from protocols.messages.cri import RuntimeState
 from protocols.messages.pleg import PlegState
+from protocols.process.tasks import wait_set
 
 WAITING_FOR_RELIST = "events are merged after the next full relist"
 SUSPECT_S = 60.0
@@ -56,11 +56,8 @@ class ModeSelector:
         while True:
             now = time.monotonic()
             self._limit_changed.clear()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(
-                    next_health_check(self.last_started, now, self.plan.limit_s, self._limit_since)
-                ):
-                    await self._limit_changed.wait()
+            check = next_health_check(self.last_started, now, self.plan.limit_s, self._limit_since)
+            await wait_set(self._limit_changed, check)
             self.publish()
 
     def on_runtime(self, state: RuntimeState) -> None:

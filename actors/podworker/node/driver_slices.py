@@ -13,6 +13,7 @@ from protocols.errors import NodeplaneError
 from protocols.kinds.table import RESOURCESLICES
 from protocols.kubeclient.client import ApiClient
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import wait_set
 
 GRACE_S = 30.0
 RETRY_FIRST_S, RETRY_MOST_S = 1.0, 300.0
@@ -103,11 +104,7 @@ class SliceCleaner:
                 if not (self._options.connected() or {}).get(driver):  # it may have come back during another deletion
                     await self._delete(driver)
             due = self._gone.next_due()
-            try:
-                async with asyncio.timeout(None if due is None else max(0.0, due - time.monotonic())):
-                    await self._woken.wait()
-            except TimeoutError:
-                pass
+            await wait_set(self._woken, None if due is None else due - time.monotonic())
 
     async def _begin(self) -> None:
         while (connected := self._options.connected()) is None:

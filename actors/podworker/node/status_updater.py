@@ -32,6 +32,7 @@ from protocols.lifecycle.node.status import (
 from protocols.messages.cri import RuntimeHandler
 from protocols.messages.devices import Placement, ResourceInventory
 from protocols.process.rates import TokenBucket, backoff_delay
+from protocols.process.tasks import wait_set
 
 GRACE_S = 30.0
 """Upstream's tolerance for a runtime that does not report."""
@@ -188,11 +189,7 @@ class NodeStatusUpdater:
         now = time.monotonic()
         delay = max(0.0, min(self._heartbeat_due, self._check_due) - now)
         recheck = self._readiness.recheck_in(now)
-        try:
-            async with asyncio.timeout(delay if recheck is None else min(delay, recheck)):
-                await self._changed.wait()
-        except TimeoutError:
-            pass
+        await wait_set(self._changed, delay if recheck is None else min(delay, recheck))
 
     async def _reconcile(self) -> None:
         node = self._node

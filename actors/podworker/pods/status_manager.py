@@ -19,7 +19,7 @@ from protocols.lifecycle.status.device_health import HEALTH, reported_health, wi
 from protocols.lifecycle.status.patch import observes_only, same, sets_more, shows_end, status_patch
 from protocols.messages.trace import STATUS
 from protocols.process.rates import backoff_delay
-from protocols.process.tasks import Tasks, restarted
+from protocols.process.tasks import Tasks, restarted, wait_set
 from protocols.trace import clock, record, span
 
 PARALLEL, PARALLEL_ENDS = 16, 8
@@ -242,7 +242,7 @@ class StatusManager:
         while not entry.gone and (body := entry.patch()) is not None:
             entry.changed.clear()
             if (seconds := entry.held_s()) > 0:
-                await _wait_event(entry.changed, seconds)
+                await wait_set(entry.changed, seconds)
                 continue
             try:
                 await self._patch(entry, body)
@@ -295,7 +295,7 @@ class StatusManager:
         if failures >= MAX_REJECTIONS or body == entry.rejected:
             self._give_up(entry, body, error)
             return False
-        await _wait_event(entry.changed, backoff_delay(failures, REJECTED_FIRST_S, REJECTED_MOST_S))
+        await wait_set(entry.changed, backoff_delay(failures, REJECTED_FIRST_S, REJECTED_MOST_S))
         return True
 
     def _give_up(self, entry: _Entry, body: Object, error: Exception) -> None:
@@ -310,14 +310,6 @@ class StatusManager:
             return await self._api.is_gone(entry.spec)
         except (NodeplaneError, OSError, TimeoutError):
             return False
-
-
-async def _wait_event(event: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await event.wait()
-    except TimeoutError:
-        pass
 
 
 def version_of(pod: views.Pod) -> int:

@@ -7,6 +7,7 @@ import msgspec
 from actors.runtime.model.containers import Container, ContainerState, Life
 from actors.runtime.model.errors import WrongState
 from actors.runtime.state.container_events import ContainerEvents
+from protocols.process.tasks import wait_set
 from protocols.wire import cri_pb2 as pb
 
 START_ERROR = 128
@@ -91,9 +92,4 @@ async def wait_ended(container: Container, timeout: float | None) -> bool:
         return True
     if container.ended is None:
         container.ended = asyncio.Event()
-    try:
-        async with asyncio.timeout(timeout):
-            await container.ended.wait()
-    except TimeoutError:
-        return False
-    return True
+    return await wait_set(container.ended, timeout)

@@ -9,6 +9,7 @@ import termios
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from protocols.process.tasks import wait_set
 from protocols.streams.channels import STDERR, STDOUT, Size
 
 CHUNK = 32 * 1024
@@ -63,9 +64,7 @@ class PipeReader:
         loop = asyncio.get_running_loop()
         loop.add_reader(self._descriptor, self._wake.set)
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(timeout):
-                    await self._wake.wait()
+            await wait_set(self._wake, timeout)
         finally:
             loop.remove_reader(self._descriptor)
 

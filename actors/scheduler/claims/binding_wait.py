@@ -19,6 +19,7 @@ from protocols.dra.binding import FAILED, READY, BindingVerdict, has_binding_con
 from protocols.dra.pods import is_reserved_for
 from protocols.kinds import views
 from protocols.kube.meta import uid_of
+from protocols.process.tasks import wait_set
 
 T = TypeVar("T")
 MAX_REMEMBERED = 1024
@@ -79,7 +80,7 @@ class BindingWait:
             end = time.time() + self._timeout  # for allocations without a time of their own
             while (deadline := self._next_deadline(pod, assignments, end)) is not None:
                 changed.clear()
-                await _set_by(changed, deadline)
+                await wait_set(changed, deadline - time.time())
         finally:
             del self._waits[uid_of(pod)]
             for assignment in assignments:
@@ -155,11 +156,3 @@ class BindingWait:
         if not left:
             self.bound(uid)
         return left or dict(nodes)
-
-
-async def _set_by(event: asyncio.Event, deadline: float) -> None:
-    try:
-        async with asyncio.timeout(max(0.0, deadline - time.time())):
-            await event.wait()
-    except TimeoutError:
-        return

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from actors.simulator.engine.instances import remove_dead
 from actors.simulator.engine.playback import cut, listen
 from protocols.errors import NodeplaneError
 from protocols.process.scripts import CallFault, StreamEnd
+from protocols.process.tasks import wait_set
 from protocols.wire import drahealth_v1_pb2 as health_pb
 from protocols.wire import pluginregistration_v1_pb2 as registration
 from protocols.wire.methods import LIMITS, Method, Service
@@ -198,9 +198,7 @@ class DriverServer:
                     for device in self._board.devices:
                         describe(device, reply.devices.add())
                     yield reply
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(self._options.script.health_timeout / 3):
-                        await change.wait()
+                await wait_set(change, self._options.script.health_timeout / 3)
             if isinstance(self._end, StreamEnd) and not self._ending:
                 await context.abort(getattr(grpc.StatusCode, self._end.code), self._end.error)
 

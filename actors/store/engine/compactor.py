@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from contextlib import suppress
 from functools import partial
 
 from actors.store.engine.core import Core
@@ -11,6 +10,7 @@ from actors.store.file import upkeep
 from actors.store.model.errors import Stopped, StoreError
 from actors.store.mvcc.operations import compact
 from actors.store.mvcc.retention import PRESSURE_HISTORY, Retention
+from protocols.process.tasks import wait_set
 
 log = logging.getLogger("store")
 
@@ -39,9 +39,7 @@ class Compactor:
         # At start, sweep rows that a killed process left.
         self.wake()
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._core.options.compact_every):
-                    await self._wake.wait()
+            await wait_set(self._wake, self._core.options.compact_every)
             self._wake.clear()
             try:
                 await self._compact()

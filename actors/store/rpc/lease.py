@@ -14,6 +14,7 @@ from actors.store.engine.core import Core
 from actors.store.model.errors import LeaseExists, LeaseNotFound, LeaseTooLong, StoreError
 from actors.store.model.types import LeaseRecord
 from actors.store.mvcc.index import Draft
+from protocols.process.tasks import wait_set
 from protocols.wire import etcd_pb2 as pb
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
@@ -89,9 +90,7 @@ class LeaseService:
         while True:
             deadline = self._core.leases.next_deadline()
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            with suppress(TimeoutError):
-                async with asyncio.timeout(left):
-                    await self._core.leases_changed.wait()
+            await wait_set(self._core.leases_changed, left)
             self._core.leases_changed.clear()
             await self._expire()
 

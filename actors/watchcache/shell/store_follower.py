@@ -24,6 +24,7 @@ from protocols.etcd.paging import PagedListing
 from protocols.etcd.types import KeyValue, Ranged, WatchBatch
 from protocols.etcd.watch import Watch
 from protocols.process.rates import backoff_delay
+from protocols.process.tasks import wait_set
 
 
 class StoreTooOld(NodeplaneError, grpc="FAILED_PRECONDITION"):
@@ -366,11 +367,7 @@ class StoreFollower:
 
     async def _wait_until_quiet_or_urgent(self) -> None:
         """Wait until a caller waits for a revision, at most `quiet_after`."""
-        try:
-            async with asyncio.timeout(self._options.quiet_after):
-                await self.waiters.any.wait()
-        except TimeoutError:
-            return
+        await wait_set(self.waiters.any, self._options.quiet_after)
 
     async def _ask(self) -> None:
         watch, silence = self._watch, time.monotonic() - self._last_message

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, Protocol, TypeVar
 
 from protocols.cel.worker import selections
@@ -22,6 +21,7 @@ from protocols.kube.meta import Object, name_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
+from protocols.process.tasks import wait_set
 
 STRIDE, STRIDE_S = 64, 0.02
 """Slices worked out between two turns of the event loop, and seconds: selectors cost by the device."""
@@ -96,9 +96,7 @@ class SliceTracker:
     async def _rebuild(self) -> None:
         again = time.monotonic() + AGAIN_S
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, again - time.monotonic())):
-                    await self._wake.wait()
+            await wait_set(self._wake, again - time.monotonic())
             self._wake.clear()
             if time.monotonic() >= again:
                 again = time.monotonic() + AGAIN_S

@@ -4,6 +4,7 @@ import asyncio
 import signal
 import time
 
+from protocols.process.tasks import wait_set
 from supervisor.base.errors import SupervisorError
 from supervisor.client.connection import Asking
 from supervisor.console.feed.processes import Deaths, ProcessSampler
@@ -79,11 +80,7 @@ class Supervisors:
         else:
             self._unsettled_at = self._unsettled_at or now
         busy = self._unsettled_at and now - self._unsettled_at < UNSETTLED_MOST_S
-        try:
-            async with asyncio.timeout(UNSETTLED_S if busy else STATUS_S):
-                await self._wake.wait()
-        except TimeoutError:
-            return
+        await wait_set(self._wake, UNSETTLED_S if busy else STATUS_S)
 
     def _died(self, instance: str) -> None:
         self._world.house.died(instance, time.time())
