@@ -5,22 +5,21 @@ import re
 import unicodedata
 from collections.abc import Callable
 from datetime import date
-from math import isfinite
 
 from protocols.kube.names import LABEL, SUBDOMAIN
 from protocols.kube.request_uri import uri_fault
+from protocols.kube.times import DURATION, UNIT_NS, duration_ns
 
 HOSTNAME = re.compile(
     r"[a-zA-Z0-9](-?[a-zA-Z0-9]{0,62})?|([a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?\.)+[a-zA-Z]{2,63}"
 )
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(.\d+)?(z|[+-]\d\d:\d\d)", re.ASCII)
-DURATION = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+", re.ASCII)
-PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 WORDY = re.compile(r"(?<!\d)(\d+)\s*([A-Za-zµ]+)", re.ASCII)
 SECOND = 10**9
-NANOS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": SECOND, "m": 60 * SECOND, "h": 3600 * SECOND}
-SHORT = NANOS | {"hr": 3600 * SECOND, "d": 86400 * SECOND, "w": 7 * 86400 * SECOND, "wk": 7 * 86400 * SECOND}
+LARGEST_BITS = 1023
+"""Of the nanoseconds of a duration: what a float can hold."""
+SHORT = UNIT_NS | {"hr": 3600 * SECOND, "d": 86400 * SECOND, "w": 7 * 86400 * SECOND, "wk": 7 * 86400 * SECOND}
 WORDS = {
     "nano": 1, "micro": 10**3, "milli": 10**6, "sec": SECOND, "min": 60 * SECOND, "hour": 3600 * SECOND,
     "day": 86400 * SECOND, "week": 7 * 86400 * SECOND,
@@ -88,14 +87,11 @@ is_uuid = _uuid()
 
 def duration_nanos(text: str) -> int:
     """Go's form, or whole numbers with units in words somewhere in the text. Raises ValueError."""
-    if text in ("0", "+0", "-0"):
-        return 0
     if DURATION.fullmatch(text):
-        total = sum(float(number) * NANOS[unit] for number, unit in PART.findall(text))
-        if not isfinite(total):
+        nanos = duration_ns(text)
+        if nanos.bit_length() > LARGEST_BITS:
             raise ValueError(text)
-        nanos = sum(round(float(number) * NANOS[unit]) for number, unit in PART.findall(text))
-        return -nanos if text.startswith("-") else nanos
+        return nanos
     parts = [int(number) * nanos for number, unit in WORDY.findall(text) if (nanos := _worded(unit.lower()))]
     if not parts:
         raise ValueError(text)

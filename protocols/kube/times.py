@@ -1,12 +1,17 @@
 """RFC 3339 times as the API writes them: seconds for Time, microseconds for MicroTime, always UTC with a Z."""
 
 import datetime
+import re
 import time
 from functools import lru_cache
 
 from protocols.kube.errors import TimeInvalid
 
 UTC = datetime.UTC
+UNIT_NS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+DURATION = re.compile(r"[+-]?(0|((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
+"""A duration as Go writes it: `1h2m3.5s`, `-300ms`, `0`."""
+_PART = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 
 
 def now() -> str:
@@ -49,6 +54,16 @@ def format_duration(seconds: float) -> str:
     if hours:
         return f"{hours}h{minutes}m{text}"
     return f"{minutes}m{text}" if minutes else text
+
+
+def duration_ns(text: str) -> int:
+    """Return the nanoseconds of a duration in Go's form; raises ValueError. Callers bound the length and the value."""
+    if DURATION.fullmatch(text) is None:
+        raise ValueError(f"not a duration: {text!r}; write it like 1m30s or 250ms")
+    nanos = 0
+    for whole, fraction, unit in _PART.findall(text):
+        nanos += int(whole or "0") * UNIT_NS[unit] + int(fraction or "0") * UNIT_NS[unit] // 10 ** len(fraction)
+    return -nanos if text.startswith("-") else nanos
 
 
 def parse_time(text: str) -> float:

@@ -28,6 +28,7 @@ from protocols.cel.functions.values import (
     uint_of,
 )
 from protocols.cel.text.source import EvaluationError
+from protocols.kube.times import DURATION, duration_ns
 
 _INTEGER = re.compile(r"[+-]?\d{1,20}", re.ASCII)
 _DOUBLE = re.compile(
@@ -36,9 +37,6 @@ _DOUBLE = re.compile(
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,18}))?(Z|[+-](?:[01]\d|2[0-4]):[0-5]\d)", re.ASCII
 )
-_SPAN = re.compile(r"[+-]?(?:0|(?:(?:\d+(?:\.\d*)?|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+)", re.ASCII)
-_PARTS = re.compile(r"(\d*)(?:\.(\d*))?(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_UNITS = {"ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 10**6, "s": NANO, "m": 60 * NANO, "h": 3600 * NANO}
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 LONGEST = 128
 """Characters of a number, time or duration that are read."""
@@ -67,13 +65,9 @@ def read_timestamp(text: str) -> Timestamp:
 
 def read_duration(text: str) -> Duration:
     """Read Go's form. Raises EvaluationError."""
-    if len(text) > LONGEST or _SPAN.fullmatch(text) is None:
+    if len(text) > LONGEST or DURATION.fullmatch(text) is None:
         raise EvaluationError(f"time: invalid duration {_quoted(text)}")
-    nanos = 0
-    for whole, fraction, unit in _PARTS.findall(text):
-        size = _UNITS[unit]
-        nanos += int(whole or "0") * size + int((fraction or "0")[:18]) * size // 10 ** len((fraction or "0")[:18])
-    return duration_of(-nanos if text.startswith("-") else nanos)
+    return duration_of(duration_ns(text))
 
 
 def write_timestamp(value: Timestamp) -> str:

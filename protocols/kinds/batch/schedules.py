@@ -2,6 +2,8 @@
 
 import re
 
+from protocols.kube.times import DURATION
+
 BOUNDS = (("minute", 0, 59), ("hour", 0, 23), ("day of month", 1, 31), ("month", 1, 12), ("day of week", 0, 6))
 MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
@@ -11,7 +13,6 @@ NAMES = {
 }
 DESCRIPTORS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 EVERY = "@every "
-DURATION = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h))+|[+-]?0", re.ASCII)
 NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
 LONGEST_NUMBER = 18
 

@@ -1,10 +1,10 @@
 """The script of a simulated ("hollow") container, from annotations of its pod. Pure."""
 
-import re
 from collections.abc import Mapping
 
 import msgspec
 
+from protocols.kube import times
 from protocols.lifecycle.errors import HollowInvalid
 
 HOLLOW = "nodeplane.dev/hollow"
@@ -13,8 +13,6 @@ EXIT_CODE = "nodeplane.dev/hollow-exit-code"
 OOM = "nodeplane.dev/hollow-oom"
 LOG = "nodeplane.dev/hollow-log"
 OOM_CODE, MOST_DIGITS = 137, 3
-_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ns|us|µs|μs|ms|s|m|h)")
 LONGEST_NS, LONGEST = 2**63 - 1, 64
 """Nanoseconds and characters of a duration."""
 
@@ -33,13 +31,12 @@ class HollowScript(msgspec.Struct, frozen=True):
 
 def parse_duration(text: str) -> int:
     """Parse a positive Go duration (`1h2m3.5s`, `300ms`) into nanoseconds. Raises HollowInvalid."""
-    parts = _PART.findall(text[:LONGEST])
-    if not parts or "".join(number + unit for number, unit in parts) != text:
+    if len(text) > LONGEST or not times.DURATION.fullmatch(text):
         raise HollowInvalid(f"{text!r:.64} is not a duration; write it like 1m30s or 250ms")
-    total = sum(float(number) * _UNITS[unit] for number, unit in parts)
-    if not 0.5 < total <= LONGEST_NS:
+    nanoseconds = times.duration_ns(text)
+    if not 0 < nanoseconds <= LONGEST_NS:
         raise HollowInvalid(f"duration {text!r:.64} is out of range")
-    return round(total)
+    return nanoseconds
 
 
 def read_hollow(annotations: Mapping[str, str], *, simulated: bool) -> HollowScript | None:

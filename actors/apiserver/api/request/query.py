@@ -9,14 +9,12 @@ import msgspec
 
 from actors.apiserver.api.errors import BadRequest, invalid_options
 from protocols.kinds.check.causes import Cause, forbidden, invalid, too_long, unsupported
+from protocols.kube.times import DURATION, duration_ns
 
 INT64_MAX = 2**63 - 1
 MOST_DIGITS = 19
 """Digits of a number that can fit into 64 bits; longer ones are not parsed."""
 LONGEST_DURATION = 64
-UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
-_DURATION = re.compile(rf"[+-]?({_PART.pattern})+", re.ASCII)
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)", re.ASCII)
 _SIGNED, _UNSIGNED = re.compile(r"[+-]?\d+", re.ASCII), re.compile(r"\d+", re.ASCII)
 
@@ -51,21 +49,11 @@ def request_seconds(query: Mapping[str, str], most: float) -> float:
     text = query.get("timeout", "")
     if not text:
         return most
-    seconds = _duration(text)
-    if seconds is None:
+    if len(text) > LONGEST_DURATION or not DURATION.fullmatch(text):
         fault = "missing unit in" if _NUMBER.fullmatch(text) else "invalid"
         raise BadRequest(f"invalid timeout specified in the request URL - time: {fault} duration {_quoted(text)}")
+    seconds = duration_ns(text) / 1e9
     return seconds if 0 < seconds < most else most
-
-
-def _duration(text: str) -> float | None:
-    """Parse a duration as Go writes it: `1m30s`, `1.5h`, `0`."""
-    if text in ("0", "+0", "-0"):
-        return 0.0
-    if len(text) > LONGEST_DURATION or not _DURATION.fullmatch(text):
-        return None
-    seconds = sum(float(number) * UNITS[unit] for number, unit in _PART.findall(text))
-    return -seconds if text.startswith("-") else seconds
 
 
 def _quoted(text: str) -> str:
