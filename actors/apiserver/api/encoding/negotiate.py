@@ -89,7 +89,7 @@ def _preference(clause: tuple[str, dict[str, str]]) -> tuple[float, bool, bool]:
 
 
 def check_form(form: Form, row: Served, verb: str) -> Form:
-    """Return a form if the resource supports it for a verb. Raises NotAcceptable.
+    """Return a form if the resource supports it for a verb, one for equal events of a watch. Raises NotAcceptable.
 
     - Some kinds have no protobuf messages.
     - A kind that is not stored has no columns for a table.
@@ -104,7 +104,7 @@ def check_form(form: Form, row: Served, verb: str) -> Form:
         raise NotAcceptable(", ".join(offered))
     if form.view == METADATA and ((verb == "list" and not form.of_list) or (verb == "get" and form.of_list)):
         raise NotThisView(_mismatch(form, row))
-    return form
+    return replace(form, of_list=False) if watch else form
 
 
 def _mismatch(form: Form, row: Served) -> str:
@@ -127,8 +127,9 @@ def _form(media: str, parameters: dict[str, str], include: str) -> Form | None:
         return None
     if view not in (METADATA, f"{METADATA}List") and (view != "Table" or written.protobuf):
         return None
-    of_list, view = view == f"{METADATA}List", view.removesuffix("List")
-    return replace(written, view=view, of_list=of_list, version=parameters["v"], include=include)
+    if view == "Table":
+        return replace(written, view=view, version=parameters["v"], include=include)
+    return replace(written, view=METADATA, of_list=view != METADATA, version=parameters["v"])
 
 
 def media_parameters(clause: str) -> tuple[str, dict[str, str]]:
