@@ -87,7 +87,7 @@ def allocate(spec: PodSpec, sizes: Sizes, limits: ResizeLimits) -> list[PodEvent
     desired, pending = desired_amounts(spec), None
     events = []
     if differs(sizes.allocated or {}, desired):
-        pending = check_resize(spec, desired, *limits)
+        pending = check_resize(spec, sizes.allocated or {}, desired, *limits)
         if pending is None:
             sizes.allocated = desired
             events.append(RESIZE_STARTED)

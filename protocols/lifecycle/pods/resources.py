@@ -27,6 +27,8 @@ NODE_CRITICAL = "system-node-critical"
 """Priority class of pods that the kernel kills last when memory runs out, whatever their QoS class."""
 PERIOD_US = 100_000
 MINIMAL_QUOTA_US = 1000
+EXCLUSIVE_QUOTA = -1
+"""No quota: exclusive CPUs are the limit, it would only throttle."""
 MINIMAL_SHARES, MAXIMAL_SHARES = 2, 262_144
 MAXIMAL_QUOTA_US = 2**63 - 1
 SIDES: tuple[Side, ...] = ("limits", "requests")
@@ -300,16 +302,26 @@ def _raw(spec: PodSpec, raw: views.Container, allocated: Mapping[str, Amounts]) 
 
 
 def check_resize(
-    spec: PodSpec, new: Mapping[str, Amounts], node: NodeCapacity, cpus_pinned: bool, memory_pinned: bool
+    spec: PodSpec,
+    old: Mapping[str, Amounts],
+    new: Mapping[str, Amounts],
+    node: NodeCapacity,
+    cpus_pinned: bool,
+    memory_pinned: bool,
 ) -> Waiting | None:
-    """Return why the node does not allocate `new` to the pod, None if it does.
+    """Return why the node does not allocate `new` to the pod instead of `old`, None if it does.
 
     `cpus_pinned`: containers of this node are pinned to CPUs. `memory_pinned`: the pod has exclusive memory.
     """
-    if qos_class(spec.raw.get("spec") or {}) == GUARANTEED and (cpus_pinned or memory_pinned):
-        manager = "CPU" if cpus_pinned else "Memory"
-        text = f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy"
-        return Waiting(INFEASIBLE, text)
+    if qos_class(spec.raw.get("spec") or {}) == GUARANTEED:
+        changed = {resource for name in new for resource in changes(old.get(name, {}), new[name])}
+        policies = (
+            ("cpu", cpus_pinned, 'CPU Manager policy "static"'),
+            ("memory", memory_pinned, 'Memory Manager policy "Static"'),
+        )
+        for resource, pinned, policy in policies:
+            if pinned and resource in changed:
+                return Waiting(INFEASIBLE, f"Resize is infeasible for Guaranteed Pods alongside {policy}")
     asked = requests(spec, new)
     for name, (capacity, _) in node.items():
         if asked[name] > capacity:

@@ -19,8 +19,8 @@ def burst(cpu: str = "100m", memory: str = "64Mi", **more: Any) -> views.Contain
     return container("a", resources={"requests": {"cpu": cpu, "memory": memory}}, **more)
 
 
-def fixed(cpu: str = "1") -> views.Container:
-    same = {"cpu": cpu, "memory": "64Mi"}
+def fixed(cpu: str = "1", memory: str = "64Mi") -> views.Container:
+    same = {"cpu": cpu, "memory": memory}
     return container("a", resources={"requests": same, "limits": same})
 
 
@@ -184,22 +184,37 @@ async def test_limit_that_the_node_has_not_allocated_is_neither_applied_nor_show
         assert scene.shown("a")["resources"]["limits"] == {"example.com/gpu": "0"}
 
 
-@pytest.mark.parametrize("given", ["pool", "cpus", "mems"])
-async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path: Path, given: str) -> None:
+def pinned(tmp_path: Path, given: str) -> Scene:
     scene = Scene(tmp_path, pod(fixed()))
     if given == "pool":
         scene.fake.devices.pool = "0-3"
     else:
         scene.fake.devices.grants = {"a": ContainerGrant(cpus="0") if given == "cpus" else ContainerGrant(mems="0")}
+    return scene
+
+
+@pytest.mark.parametrize(("given", "quota"), [("pool", 100_000), ("cpus", -1), ("mems", 200_000)])
+async def test_what_is_not_exclusive_is_resized(tmp_path: Path, given: str, quota: int) -> None:
+    """Exclusive CPUs have no quota, which would throttle them."""
+    async with at_work(pinned(tmp_path, given)) as scene:
+        await scene.running()
+        resized(scene, fixed("2") if given == "mems" else fixed(memory="128Mi"))
+        await scene.until(lambda: scene.fake.runtime.count("resize"))
+        assert [what[1].cpu_quota for name, what in scene.fake.runtime.calls if name == "resize"] == [quota]
+
+
+@pytest.mark.parametrize("given", ["pool", "cpus", "mems"])
+async def test_exclusive_cpus_and_memory_are_not_resized(tmp_path: Path, given: str) -> None:
+    scene = pinned(tmp_path, given)
     async with at_work(scene):
         await scene.running()
-        resized(scene, fixed("2"))
+        resized(scene, fixed(memory="128Mi") if given == "mems" else fixed("2"))
         await scene.until(lambda: condition(scene, "PodResizePending"))
         shown = condition(scene, "PodResizePending")
-        manager = "Memory" if given == "mems" else "CPU"
+        policy = 'Memory Manager policy "Static"' if given == "mems" else 'CPU Manager policy "static"'
         assert (shown["reason"], shown["message"]) == (
             "Infeasible",
-            f"Resize is infeasible for Guaranteed Pods alongside {manager} Manager static policy",
+            f"Resize is infeasible for Guaranteed Pods alongside {policy}",
         )
         assert scene.fake.runtime.count("resize") == 0
         resized(scene, fixed("1"))
@@ -296,8 +311,9 @@ async def test_container_that_was_created_before_a_restart_gets_its_size_once_it
 def test_the_node_has_room_or_not() -> None:
     spec = read_pod(pod(burst("1"), inits=[{**sidecar("s"), "resources": {"requests": {"cpu": "1"}}}]))
     assert requests(spec, {}) == {"cpu": 2000, "memory": (64 << 20) * 1000}
-    assert check_resize(spec, desired_amounts(spec), {"cpu": (2000, 0)}, cpus_pinned=True, memory_pinned=True) is None
-    assert check_resize(spec, desired_amounts(spec), {"cpu": (1500, 0)}, False, False) == Waiting(
+    desired = desired_amounts(spec)
+    assert check_resize(spec, {}, desired, {"cpu": (2000, 0)}, cpus_pinned=True, memory_pinned=True) is None
+    assert check_resize(spec, {}, desired, {"cpu": (1500, 0)}, False, False) == Waiting(
         "Infeasible", "Node didn't have enough capacity: cpu, requested: 2000, capacity: 1500"
     )
 

@@ -17,7 +17,13 @@ from actors.podworker.pods.environment.references import Found
 from actors.podworker.pods.environment.variables import ExpansionBudget, build_environment, expand
 from actors.podworker.pods.volumes.paths import VolumePaths, sub_path
 from protocols.kinds import views
-from protocols.lifecycle.pods.resources import container_resources, hugepage_limits, linux_resources, oom_score
+from protocols.lifecycle.pods.resources import (
+    EXCLUSIVE_QUOTA,
+    container_resources,
+    hugepage_limits,
+    linux_resources,
+    oom_score,
+)
 from protocols.lifecycle.pods.stop_signals import signal_number
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.messages.devices import DEVICES_ANNOTATION, ContainerGrant, GrantedMount
@@ -242,5 +248,5 @@ def _linux(inputs: ConfigInputs) -> "cri_pb2.LinuxContainerConfig":
     resources.oom_score_adj = oom_score(spec.raw.get("spec") or {}, raw, inputs.node.memory)
     resources.cpuset_cpus, resources.cpuset_mems = inputs.grant.cpus or inputs.shared, inputs.grant.mems
     if inputs.grant.cpus:
-        resources.cpu_quota = -1  # exclusive CPUs are the limit: a quota would only throttle
+        resources.cpu_quota = EXCLUSIVE_QUOTA
     return cri_pb2.LinuxContainerConfig(resources=resources, security_context=context)

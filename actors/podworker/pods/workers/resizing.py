@@ -6,7 +6,14 @@ from actors.podworker.pods.workers.context import WorkerContext
 from protocols.bus import BusError
 from protocols.kinds import views
 from protocols.lifecycle.node import resize
-from protocols.lifecycle.pods.resources import Amounts, container_resources, linux_resources, milli, with_allocated
+from protocols.lifecycle.pods.resources import (
+    EXCLUSIVE_QUOTA,
+    Amounts,
+    container_resources,
+    linux_resources,
+    milli,
+    with_allocated,
+)
 from protocols.lifecycle.pods.types import SECOND
 from protocols.lifecycle.status.events import PodEvent
 from protocols.messages.pleg import PodStatus
@@ -66,6 +73,8 @@ class Resizing:
             return ""
         given = with_allocated(change.container, change.size).raw
         resources = linux_resources(container_resources(spec.raw.get("spec") or {}, given))
+        if (grant := (self._state.grants or {}).get(run.name)) and grant.cpus:
+            resources.cpu_quota = EXCLUSIVE_QUOTA
         try:
             if fault := await self._excess(change, resources.memory_limit_in_bytes):
                 return fault

@@ -358,7 +358,7 @@ class PodSync:
                 record(state.spec.uid, "back-off", from_wall(step.crashed_ns), container=step.name)
             state.backoffs[step.name] = backoff.advance(entry, step.crashed_ns, self._clock(), container.hash)
         grant = with_cdi((state.grants or {}).get(step.name), (state.claims or {}).get(step.name, ()))
-        if step.existing and not (grant and grant.cpus):  # one with exclusive CPUs is never resized
+        if step.existing:
             state.sizes.uncertain.add(step.existing)  # it may have been created with an earlier size
         failure = await self._starter.start(StartRequest(spec, container, step, sandbox, grant))
         state.hook_failures.pop(step.name, None)
