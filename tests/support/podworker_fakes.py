@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, cast
 
-from actors.podworker.model.dependencies import Dependencies, ImageFound, NodeInfo
+from actors.podworker.model.dependencies import Dependencies, ImageFound, ImagePull, NodeInfo
 from actors.podworker.model.probe_metrics import ProbeMetrics
 from actors.podworker.pods.containers.pull_records import PullRecords
 from protocols.bus import BusError, NotFound, Unavailable, error_for
@@ -174,10 +174,10 @@ class FakeRuntime:
     async def image(self, name: str, volume: bool = False) -> ImageFound | None:
         return None if name in self.absent else ImageFound(f"sha256:{name}", uid=1000)
 
-    async def pull_image(self, image: str, auth: cri_pb2.AuthConfig | None = None, volume: bool = False) -> str:
-        self._called("pull_image", image)
+    async def pull_image(self, pull: ImagePull, auth: cri_pb2.AuthConfig | None = None) -> str:
+        self._called("pull_image", pull.image)
         self.auths.append(auth)
-        return f"sha256:{image}"
+        return f"sha256:{pull.image}"
 
     def end(self, container_id: str, code: int) -> None:
         item = self.containers.get(container_id)

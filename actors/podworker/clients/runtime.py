@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
 
-from actors.podworker.model.dependencies import ImageFound
+from actors.podworker.model.dependencies import ImageFound, ImagePull
 from protocols.bus import Bus, Internal
 from protocols.lifecycle.pods.runtime_status import network_ips
 from protocols.messages import cri as messages
@@ -107,8 +107,10 @@ class BusRuntime:
             else None
         )
 
-    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None, volume: bool = False) -> str:
-        request = cri_pb2.PullImageRequest(image=_image(image, volume), auth=auth)
+    async def pull_image(self, pull: ImagePull, auth: "cri_pb2.AuthConfig | None" = None) -> str:
+        request = cri_pb2.PullImageRequest(
+            image=_image(pull.image, pull.volume), auth=auth, sandbox_config=pull.sandbox
+        )
         reply = await self._call("PullImage", request, cri_pb2.PullImageResponse, PULL_S)
         return str(reply.image_ref)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -63,7 +63,7 @@ class Runtime(Protocol):
         """Return None if the runtime has no image of that name; with `volume`, none with files of its own."""
         ...
 
-    async def pull_image(self, image: str, auth: "cri_pb2.AuthConfig | None" = None, volume: bool = False) -> str: ...
+    async def pull_image(self, pull: "ImagePull", auth: "cri_pb2.AuthConfig | None" = None) -> str: ...
 
     async def recursive_read_only(self, handler: str) -> bool:
         """Return True if the runtime handler reports the feature."""
@@ -80,6 +80,14 @@ class ImageFound(msgspec.Struct, frozen=True):
     """Default user of the image: `uid` if it is a number, else a name whose number is not known."""
     size: int = 0
     """Bytes."""
+
+
+class ImagePull(NamedTuple):
+    """An image to pull, and the sandbox of its pod: a runtime may have snapshotters and policies for some pods only."""
+
+    image: str
+    sandbox: "cri_pb2.PodSandboxConfig"
+    volume: bool = False
 
 
 class Pleg(Protocol):

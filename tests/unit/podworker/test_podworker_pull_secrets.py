@@ -87,7 +87,7 @@ def pulled(
         fake.objects.items[("Secret", name)] = {"metadata": {"name": name}, "data": encoded}
     raw = container("a", "r.io/b:1", imagePullPolicy=policy)
     spec = read_pod(pod(raw, imagePullSecrets=[{"name": "one"}, {"name": "two"}]))
-    asyncio.run(Images(deps).ensure(spec, spec.containers[0]))
+    asyncio.run(Images(deps).ensure(spec, spec.containers[0], cri_pb2.PodSandboxConfig()))
     return [auth.username if auth else None for auth in fake.runtime.auths]
 
 

@@ -9,6 +9,7 @@ from actors.podworker.clients.bus import BusDevices, Streams
 from actors.podworker.clients.runtime import BusRuntime
 from actors.podworker.endpoint.errors import RuntimeUnavailable
 from actors.podworker.endpoint.routes import StreamCalls
+from actors.podworker.model.dependencies import ImagePull
 from protocols.bus import BusError
 from protocols.bus.calls import CallTable
 from protocols.messages import devices
@@ -37,15 +38,20 @@ async def test_stream_call_with_a_reply_that_does_not_decode_is_the_runtimes_fau
 async def test_slow_calls_have_the_time_that_upstream_gives_them() -> None:
     """A pull of 20 GB, as for a GPU, was cut off after ten minutes, and a network plugin after two."""
     given: dict[str, float] = {}
+    pulled = cri_pb2.PullImageRequest()
 
     class TimedBus:
         async def call(self, owner: str, method: str, call: CriCall, *_: Any, timeout: float, **__: Any) -> CriReply:
+            if call.operation == "PullImage":
+                pulled.ParseFromString(call.request)
             given[call.operation] = min(timeout, OPERATIONS[call.operation].limit_s)
             return CriReply(b"")
 
     runtime = BusRuntime(TimedBus())  # type: ignore[arg-type]  # the one method that it calls
     await runtime.run_sandbox(cri_pb2.PodSandboxConfig(), "")
-    await runtime.pull_image("big")
+    metadata = cri_pb2.PodSandboxMetadata(namespace="ns")
+    await runtime.pull_image(ImagePull("big", cri_pb2.PodSandboxConfig(metadata=metadata)))
+    assert pulled.sandbox_config.metadata.namespace == "ns", "CRI-O has policies by namespace"
     assert given == {"RunPodSandbox": 240, "PullImage": 3600}
 
 

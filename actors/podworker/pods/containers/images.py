@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from actors.podworker.model.dependencies import Dependencies, ImageFound
+from actors.podworker.model.dependencies import Dependencies, ImageFound, ImagePull
 from actors.podworker.model.errors import ContainerConfigInvalid, ImageMissing
 from actors.podworker.pods.containers.security import effective
 from actors.podworker.pods.environment.references import SECRET, Ref, fetch
@@ -156,17 +156,19 @@ class Images:
         self._clock = clock
         self._failed: dict[str, _Failed] = {}
 
-    async def ensure(self, spec: PodSpec, container: ContainerSpec) -> ImageFound:
+    async def ensure(self, spec: PodSpec, container: ContainerSpec, sandbox: "cri_pb2.PodSandboxConfig") -> ImageFound:
         """Return the image, pulled if the policy requires it.
 
         Raises ImageMissing; ContainerConfigInvalid when the image's user is not allowed or its secrets cannot be read;
         BusError when the runtime does not answer.
         """
-        image = await self._present(spec, container)
+        image = await self._present(spec, container, ImagePull(container.image, sandbox))
         check_user(spec, container, image)
         return image
 
-    async def volumes(self, spec: PodSpec, container: ContainerSpec) -> dict[str, str]:
+    async def volumes(
+        self, spec: PodSpec, container: ContainerSpec, sandbox: "cri_pb2.PodSandboxConfig"
+    ) -> dict[str, str]:
         """Return the images of the container's volumes by the volume's name, pulled as their policies require.
 
         Raises ImageMissing, as upstream, so that the container waits with the reason of its volume's image.
@@ -181,12 +183,12 @@ class Images:
                 image=str(source.get("reference") or ""),
                 raw={"imagePullPolicy": source.get("pullPolicy")},
             )
-            images[name] = (await self._present(spec, asked, volume=True)).id
+            images[name] = (await self._present(spec, asked, ImagePull(asked.image, sandbox, volume=True))).id
         return images
 
-    async def _present(self, spec: PodSpec, container: ContainerSpec, volume: bool = False) -> ImageFound:
+    async def _present(self, spec: PodSpec, container: ContainerSpec, pull: ImagePull) -> ImageFound:
         policy = pull_policy(container)
-        present = await self._inspect(spec, container, volume)
+        present = await self._inspect(spec, container, pull.volume)
         if present is not None and await self._is_usable(spec, container, present):
             self._failed.pop(container.image, None)
             message = f'Container image "{container.image}" already present on machine and can be accessed by the pod'
@@ -196,7 +198,7 @@ class Images:
             self._event(spec, ERR_NEVER, message, container, "Warning")
             raise ImageMissing(ERR_NEVER, message)
         else:
-            present = await self._pull(spec, container, volume)
+            present = await self._pull(spec, container, pull)
         return present
 
     async def _is_usable(self, spec: PodSpec, container: ContainerSpec, present: ImageFound) -> bool:
@@ -223,7 +225,7 @@ class Images:
             self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_INSPECT, message) from None
 
-    async def _pull(self, spec: PodSpec, container: ContainerSpec, volume: bool) -> ImageFound:
+    async def _pull(self, spec: PodSpec, container: ContainerSpec, pull: ImagePull) -> ImageFound:
         image, failed = container.image, self._failed.get(container.image)
         if failed is not None and self._clock() < failed.until:
             message = f'Back-off pulling image "{image}"'
@@ -233,7 +235,7 @@ class Images:
         self._event(spec, "Pulling", f'Pulling image "{image}"', container)
         began = self._clock()
         try:
-            pulled = await self._fetch(image, known, volume)
+            pulled = await self._fetch(pull, known)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError as error:
@@ -249,36 +251,36 @@ class Images:
         self._event(spec, "Pulled", f"{message} Image size: {pulled.size} bytes.", container)
         return pulled
 
-    async def _fetch(self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool) -> ImageFound:
+    async def _fetch(self, pull: ImagePull, known: list["cri_pb2.AuthConfig"]) -> ImageFound:
         """Pull, and record who may use the image: while the pull may succeed yet, no pod without credentials."""
-        records = self._deps.pulls
+        records, image = self._deps.pulls, pull.image
         if known:
             await records.begin(image)
         try:
-            reference, accepted = await self._first_accepted(image, known, volume)
+            reference, accepted = await self._first_accepted(pull, known)
         except (Unavailable, DeadlineExceeded):
             raise
         except BusError:
             if known:
                 await records.failed(image)
             raise
-        found = await self._deps.runtime.image(image, volume) or ImageFound(reference)
+        found = await self._deps.runtime.image(image, pull.volume) or ImageFound(reference)
         await records.succeeded(image, found.id, accepted)
         return found
 
     async def _first_accepted(
-        self, image: str, known: list["cri_pb2.AuthConfig"], volume: bool
+        self, pull: ImagePull, known: list["cri_pb2.AuthConfig"]
     ) -> tuple[str, "cri_pb2.AuthConfig | None"]:
         """Pull with the first credentials that the registry accepts; without any if there are none."""
         for auth in known[:-1]:
             try:
-                return await self._deps.runtime.pull_image(image, auth, volume), auth
+                return await self._deps.runtime.pull_image(pull, auth), auth
             except (Unavailable, DeadlineExceeded):
                 raise
             except BusError:
                 continue
         last = known[-1] if known else None
-        return await self._deps.runtime.pull_image(image, last, volume), last
+        return await self._deps.runtime.pull_image(pull, last), last
 
     async def _credentials(self, spec: PodSpec, container: ContainerSpec) -> list["cri_pb2.AuthConfig"]:
         """Return matching credentials. Raises ReferenceUnreadable when the pod's secrets cannot be read."""

@@ -102,9 +102,11 @@ class Starter:
 
     async def _create(self, request: StartRequest) -> str:
         spec, container, node_info = request.spec, request.container, self._deps.node_info
+        attempt = request.sandbox.attempt
+        sandbox = sandbox_config(spec, attempt, node_info.logs, node_resolv(spec), node_info.embedded)
         with span(spec.uid, "image", container=container.name, image=container.image):
-            volumes = await self._images.volumes(spec, container)
-            image = await self._images.ensure(spec, container)
+            volumes = await self._images.volumes(spec, container, sandbox)
+            image = await self._images.ensure(spec, container, sandbox)
         node = self._deps.node_fields(await self._ips(request))
         inputs = ConfigInputs(
             spec=spec,
@@ -132,8 +134,6 @@ class Starter:
         config = container_config(inputs)
         await asyncio.to_thread(self._directories, inputs, config)
         await self._pre_start(spec, container)
-        attempt = request.sandbox.attempt
-        sandbox = sandbox_config(spec, attempt, node_info.logs, node_resolv(spec), node_info.embedded)
         with span(spec.uid, "create container", container=container.name, attempt=request.step.attempt):
             return await self._deps.runtime.create_container(request.sandbox.sandbox_id, config, sandbox)
 
