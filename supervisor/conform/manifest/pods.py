@@ -22,6 +22,8 @@ IN_VAIN = (
     "ImagePullBackOff",
     "ErrImageNeverPull",
     "InvalidImageName",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
     "CreateContainerConfigError",
     "CreateContainerError",
     "RunContainerError",

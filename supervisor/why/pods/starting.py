@@ -13,7 +13,15 @@ from supervisor.why.model.types import ApiEvent, Finding, PodEvidence
 from supervisor.why.pods.running import hook_of
 from supervisor.why.pods.view import ContainerView, containers, events_about, status_of
 
-IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "ImageInspectError")
+IMAGE_REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "ErrImageNeverPull",
+    "InvalidImageName",
+    "ImageInspectError",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
 CONFIG_REASONS = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreStartHookError")
 VOLUMES, CLAIMS = "FailedMount", "FailedPrepareDynamicResources"
 SANDBOX_EVENTS = ("FailedCreatePodSandBox", "NetworkNotReady")

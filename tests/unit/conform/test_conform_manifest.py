@@ -195,5 +195,6 @@ def test_pod_has_ended_with_its_first_container_and_with_a_failed_init_container
 
 def test_container_that_waits_in_vain_is_named() -> None:
     assert stuck(pod({"waiting": {"reason": "ContainerCreating"}})) == ""
-    waits = pod({"waiting": {"reason": "ErrImagePull", "message": "not found"}})
-    assert stuck(waits) == "container c0: ErrImagePull: not found"
+    for reason in ("ErrImagePull", "RegistryUnavailable"):
+        waits = pod({"waiting": {"reason": reason, "message": "not found"}})
+        assert stuck(waits) == f"container c0: {reason}: not found"

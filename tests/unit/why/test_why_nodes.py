@@ -117,8 +117,9 @@ async def test_plugin_that_only_a_node_elsewhere_has_is_not_called_unregistered(
     assert (plugin.resource, plugin.known) == (GPU, False)
 
 
-async def test_pod_beside_a_kubelet_waits_for_what_its_status_says() -> None:
-    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "back-off"}}
+@pytest.mark.parametrize("reason", ["ImagePullBackOff", "SignatureValidationFailed"])
+async def test_pod_beside_a_kubelet_waits_for_what_its_status_says(reason: str) -> None:
+    waiting = {"waiting": {"reason": reason, "message": "back-off"}}
     status = {"startTime": "2026-11-28T12:00:00Z", "containerStatuses": [{"name": "main", "state": waiting}]}
     row = DeviceRow(GPU, "gpu-0", (), "Healthy", "", "default/p", ("main",))
     kubelet = DeviceManager(kubelet=True, rows=(row,))
@@ -126,7 +127,7 @@ async def test_pod_beside_a_kubelet_waits_for_what_its_status_says() -> None:
     shown = diagnose_pod(found)
     assert (shown.state, shown.reason) == (
         "waiting for its image",
-        "image 'box' of container main: ImagePullBackOff: back-off",
+        f"image 'box' of container main: {reason}: back-off",
     )
     assert found.devices == (row,)
     assert found.unread == ("node n7 runs a kubelet, which reports neither calls nor steps",)
