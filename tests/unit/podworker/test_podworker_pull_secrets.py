@@ -46,9 +46,12 @@ def test_credentials_are_for_their_registry_and_the_most_exact_go_first(
 
 
 def test_every_way_to_write_them() -> None:
-    auth = base64.b64encode(b"me:pass:word").decode()
+    auth = base64.b64encode(b"me:pass:words").decode()
     found = credentials("r.io/b", [{".dockercfg": json.dumps({"https://r.io": {"auth": auth}}).encode()}])
-    assert [(a.username, a.password) for a in found] == [("me", "pass:word")]
+    assert [(a.username, a.password) for a in found] == [("me", "pass:words")]
+    for text in (f"{auth[:6]}\n{auth[6:]}\n", auth.rstrip("=")):
+        found = credentials("r.io/b", [secret(r__io={"auth": text, "username": "old", "password": "old"})])
+        assert [(a.username, a.password) for a in found] == [("me", "pass:words")]
     found = credentials("r.io/b", [secret(r__io={"identitytoken": "t"})])
     assert [(a.username, a.identity_token) for a in found] == [("", "t")]
 

@@ -84,12 +84,14 @@ def _decoded(text: bytes) -> Object:
 
 
 def _auth(entry: Object) -> "cri_pb2.AuthConfig | None":
+    """Return the credentials of an entry. `auth` goes before user name and password; it need not be padded."""
     username, password = str(entry.get("username") or ""), str(entry.get("password") or "")
+    auth = "".join(str(entry.get("auth") or "").split())
     try:
-        joined = base64.b64decode(str(entry.get("auth") or ""), validate=True).decode()
+        joined = base64.b64decode(auth + "=" * (-len(auth) % 4), validate=True).decode()
     except (binascii.Error, ValueError):
         return None
-    if joined and not username:
+    if joined:
         username, _, password = joined.partition(":")
     token = str(entry.get("identitytoken") or "")
     if not (username or token):
