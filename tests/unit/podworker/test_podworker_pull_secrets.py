@@ -35,6 +35,7 @@ def config(places: list[str]) -> dict[str, bytes]:
         ("team/box:1", ["docker.io/team", "docker.io", "docker.io/other"], ["docker.io/team", "docker.io"]),
         ("r.example.com:5000/a/b:1", ["r.example.com", "r.example.com:5000"], ["r.example.com:5000"]),
         ("r.example.com/a/b@sha256:00", ["*.example.com", "r.example.com/a"], ["r.example.com/a", "*.example.com"]),
+        ("r.example.com/a/b", ["https://r.example.com/v2/a", "r.example.com/v2/b"], ["https://r.example.com/v2/a"]),
         ("a.r.example.com/b", ["*.example.com", "example.com"], []),
         ("localhost/b", ["localhost", "docker.io"], ["localhost"]),
     ],

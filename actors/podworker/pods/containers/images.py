@@ -103,7 +103,7 @@ def _registry(server: str) -> str:
     """Normalize the registry: `https://index.docker.io/v1/` is `docker.io`."""
     host, _, path = server.removeprefix("https://").removeprefix("http://").partition("/")
     host = DOCKER_HUB if host in HUB_NAMES else host
-    path = "" if path.rstrip("/") in ("v1", "v2") else path.rstrip("/")
+    path = f"{path}/".removeprefix("v1/").removeprefix("v2/").rstrip("/")
     return f"{host}/{path}".rstrip("/")
 
 
