@@ -100,7 +100,7 @@ class Renderer:
         self._inside[line.stream] = line.partial
         if self._old[line.stream] or (self._wanted and line.stream != self._wanted):
             return b""
-        stamp = line.stamp + b" " if begins and self._options.timestamps else b""
+        stamp = fixed_width(line.stamp) + b" " if begins and self._options.timestamps else b""
         return stamp + line.content + (b"" if line.partial else b"\n")
 
     def _is_old(self, stamp: bytes) -> bool:
@@ -117,6 +117,19 @@ class Renderer:
         self._left -= len(shown)
         self.full = self._left == 0
         return shown
+
+
+def fixed_width(stamp: bytes) -> bytes:
+    """Return an RFC 3339 time with nine fractional digits, as kubelet shows it; anything else as it is.
+
+    containerd leaves out zeros at the end.
+    """
+    match = _STAMP.match(stamp)
+    if match is None:
+        return stamp
+    seconds, digits = match[1], match[2] or b""
+    zone = stamp[match.end(2) if digits else match.end(1) :]
+    return seconds + b"." + digits.ljust(9, b"0") + zone
 
 
 def stamp_ns(stamp: bytes) -> int | None:

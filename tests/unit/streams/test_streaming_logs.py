@@ -80,6 +80,9 @@ def test_since_keeps_or_drops_whole_output_lines() -> None:
 def test_timestamps_once_an_output_line_and_the_limit_cuts_bytes() -> None:
     file = line(1, "a", "P") + line(2, "b")
     assert shown(file, timestamps=True) == b"2026-01-02T03:04:01.000000001Z ab\n"
+    for stamp, wanted in (("01.5+01:00", "01.500000000+01:00"), ("01Z", "01.000000000Z"), ("x", "x")):
+        line_of = f"2026-01-02T03:04:{stamp} stdout F a\n".encode()
+        assert shown(line_of, timestamps=True) == f"2026-01-02T03:04:{wanted} a\n".encode()
     renderer = Renderer(LogOptions(limit=2))
     assert (renderer.feed(file), renderer.full) == (b"ab", True)
 
