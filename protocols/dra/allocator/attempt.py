@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator
 
 import msgspec
 
-from protocols.dra.allocator.candidates import SCANNED, DeviceOrder, InSteps
+from protocols.dra.allocator.candidates import SCANNED, InSteps
 from protocols.dra.allocator.claims import Claim
 from protocols.dra.allocator.constraints import (
     Constraint,
@@ -21,7 +21,7 @@ from protocols.dra.allocator.constraints import (
     constraints_of,
     remove_from_all,
 )
-from protocols.dra.allocator.plan import AllocatorInputs, ClaimPlan, RequestData, candidates_of, plan_of
+from protocols.dra.allocator.plan import AllocatorInputs, ClaimPlan, RequestData, order_of, plan_of
 from protocols.dra.allocator.pruning import PATIENCE, DeadEnds, EquivalentDevices, has_too_few_devices, values_of
 from protocols.dra.allocator.shares import added, amounts_of, has_room
 from protocols.dra.allocator.types import (
@@ -236,7 +236,7 @@ class Attempt:
     def _begin(self) -> Choices:
         """Plan all claims, then choose devices for the first. Raises AllocationFault."""
         inputs = self._options.inputs
-        order = DeviceOrder(candidates_of(inputs.pools, inputs.gates.binding))
+        order = order_of(self._options.claims, inputs)
         for claim in self._options.claims:
             self._plans.append((yield from plan_of(claim, inputs, order)))
         constraints = itertools.chain.from_iterable(self._constraints)

@@ -1,6 +1,5 @@
 """Devices of one node that a request may be allocated, judged once each, when the search reaches them. Pure."""
 
-from array import array
 from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import TypeVar
@@ -32,11 +31,6 @@ class DeviceOrder:
     def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
         """The last place of a device that consumes a counter."""
         return {(pool.id, counter): at for at, (pool, device) in enumerate(self.devices) for counter in device.consumes}
-
-    @cached_property
-    def places(self) -> "array[int]":
-        """All places, and the one past the last."""
-        return array("I", range(len(self.devices) + 1))
 
 
 UNKNOWN, FITTING, UNFIT = range(3)
@@ -70,23 +64,15 @@ class Candidates:
         if self._judged[at] == UNKNOWN:
             fits = self._is_candidate(self.ordered[at][1])
             self._judged[at] = FITTING if fits else UNFIT
-            if not fits:
-                self._unfit += 1
-                self._skips[at] = at + 1
+            self._unfit += not fits
         return self._judged[at] == FITTING
-
-    @cached_property
-    def _skips(self) -> "array[int]":
-        """For each place itself, or a later one if no device between them fits."""
-        return self.order.places[:]
 
     def first(self, at: int) -> int:
         """Return the place from `at` on of the first device that may fit; the number of devices if there is none."""
-        if self._unfit:
-            skips = self._skips
-            while skips[at] != at:  # halve the path, so that long runs are skipped at once
-                skips[at] = at = skips[skips[at]]
-        return at
+        if not self._unfit or at >= len(self._judged) or self._judged[at] != UNFIT:
+            return at
+        places = self._judged.find(UNKNOWN, at), self._judged.find(FITTING, at)
+        return min((place for place in places if place >= 0), default=len(self._judged))
 
     def can_take(self, device: DeviceInfo) -> bool:
         """Raises AllocationFault."""

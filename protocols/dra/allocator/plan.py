@@ -3,7 +3,7 @@
 Also checks claims before any node is considered, with upstream's error texts.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -173,13 +173,15 @@ def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Cand
 
 def all_candidates_of(
     claim: str, subrequest: SubRequest, inputs: "AllocatorInputs", matches: Callable[[DeviceInfo], bool]
-) -> InSteps[list[Candidate]]:
-    """Return every device that allocationMode All requests, in use or not, except those with too little capacity.
+) -> InSteps[tuple[list[Candidate], int]]:
+    """Return the devices that allocationMode All requests, in use or not, except those with too little capacity.
 
-    Raises AllocationFault while a pool is incomplete or invalid.
+    They come with their number; past MAX_DEVICES they are only counted, since no claim can have them. Raises
+    AllocationFault while a pool is incomplete or invalid.
     """
     assert subrequest.mode == ALL
     candidates: list[Candidate] = []
+    count = 0
     for view in inputs.pools:
         pool = view.pool
         if not pool.complete or pool.fault:
@@ -194,8 +196,9 @@ def all_candidates_of(
             if not inputs.gates.binding and device.has_binding_conditions:
                 continue
             if matches(device) and has_room_for_share(subrequest, device, inputs.used, consumption(subrequest, device)):
-                candidates.append((pool, device))
-    return candidates
+                count += 1
+                candidates += [(pool, device)] if count <= MAX_DEVICES else []
+    return candidates, count
 
 
 class AllocatorInputs(msgspec.Struct, frozen=True):
@@ -227,6 +230,21 @@ class ClaimPlan(msgspec.Struct, frozen=True):
     """The fewest devices that each request and all later ones need together."""
 
 
+MAX_JUDGMENTS = 2**26
+"""Requests, alternatives included, times devices: one search has a byte for each."""
+
+
+def order_of(claims: Sequence[Claim], inputs: AllocatorInputs) -> DeviceOrder:
+    """Return the order of the devices that the claims may be allocated. Raises AllocationFault if they ask too much."""
+    order = DeviceOrder(candidates_of(inputs.pools, inputs.gates.binding))
+    requests = sum(len(request.subrequests) for claim in claims for request in claim.requests)
+    if requests * len(order.devices) > MAX_JUDGMENTS:
+        raise AllocationFault(
+            f"the claims have {requests} requests, too many for a node with {len(order.devices)} devices"
+        )
+    return order
+
+
 def plan_of(claim: Claim, inputs: AllocatorInputs, order: DeviceOrder) -> InSteps[ClaimPlan]:
     """Return the plan of a claim that chooses from devices in this order. Raises AllocationFault."""
     check(claim, inputs.classes)
@@ -252,8 +270,9 @@ def _request_data(
 ) -> InSteps[RequestData]:
     matches = Matcher(subrequest, claim.key, inputs.classes, inputs.engine)
     all_devices = subrequest.mode == ALL
+    count = subrequest.count
     if all_devices:
-        order = DeviceOrder(tuple((yield from all_candidates_of(claim.key, subrequest, inputs, matches))))
+        devices, count = yield from all_candidates_of(claim.key, subrequest, inputs, matches)
+        order = DeviceOrder(tuple(devices))
     candidates = Candidates(subrequest, order, inputs.used, matches, inputs.gates.taints)
-    count = max(1, len(order.devices)) if all_devices else subrequest.count
-    return RequestData(subrequest, candidates, count, all_devices)
+    return RequestData(subrequest, candidates, max(1, count), all_devices)

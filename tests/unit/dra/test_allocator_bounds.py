@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
+from protocols.dra.allocator import plan
 from protocols.dra.allocator.attempt import Attempt, AttemptOptions
 from protocols.dra.allocator.candidates import SCANNED
 from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.plan import AllocatorInputs
 from protocols.dra.allocator.pruning import MAX_VALUES
 from protocols.dra.allocator.shares import HeldDevices
-from protocols.dra.allocator.types import Node
+from protocols.dra.allocator.types import AllocationFault, Node
 from protocols.dra.decode import slice_of
 from protocols.dra.types import Device
 from protocols.kube.meta import Object
@@ -72,6 +73,19 @@ def steps(size: int) -> Callable[[], object]:
 
 def test_steps_cost_the_same_in_larger_pools() -> None:
     assert growth(steps, 8_000) < 3
+
+
+def test_devices_past_those_a_claim_can_have_are_only_counted() -> None:
+    search = attempt(100, Words(), asking(allocationMode="All"))
+    with pytest.raises(AllocationFault, match="number of requested devices 100 exceeds the claim limit of 32"):
+        search.run()
+
+
+def test_claims_with_too_many_requests_for_the_devices_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan, "MAX_JUDGMENTS", 300)
+    with pytest.raises(AllocationFault, match="the claims have 2 requests, too many for a node with 200 devices"):
+        attempt(200, Words(), asking(), asking()).run()
+    assert attempt(150, Words(), asking(), asking()).run()
 
 
 def test_enough_values_are_those_a_claim_can_take() -> None:
