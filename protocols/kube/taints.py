@@ -85,7 +85,7 @@ def taint_text(taint: Taint) -> str:
 
 
 def seconds_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> float | None:
-    """Return for how many seconds a NoExecute taint is tolerated; None for ever, or for another effect."""
+    """Return for how many seconds a NoExecute taint of a node is tolerated; None for ever, or for another effect."""
     if taint.effect != NO_EXECUTE:
         return None
     matching = [toleration for toleration in tolerations if tolerates(toleration, taint)]
@@ -95,3 +95,9 @@ def seconds_tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> float 
         toleration["tolerationSeconds"] for toleration in matching if toleration.get("tolerationSeconds") is not None
     ]
     return max(0.0, float(min(limits))) if limits else None
+
+
+def device_seconds_tolerated(taint: Taint, tolerations: Collection[Toleration]) -> float | None:
+    """Return the same for a taint of a device: of devices, one toleration without seconds suffices, as upstream."""
+    lasting = [toleration for toleration in tolerations if toleration.get("tolerationSeconds") is None]
+    return None if tolerated(taint, lasting) else seconds_tolerated(taint, tolerations)

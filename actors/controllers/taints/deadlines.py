@@ -13,7 +13,7 @@ from protocols.dra.pods import allocation_of, device_of, is_owned_by, is_reserve
 from protocols.dra.types import DeviceId, Filter, TaintRule
 from protocols.kinds import views
 from protocols.kube.meta import uid_of
-from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, seconds_tolerated, taint_text
+from protocols.kube.taints import NO_EXECUTE, Taint, Toleration, device_seconds_tolerated, taint_text
 from protocols.kube.times import time_or
 
 
@@ -78,7 +78,7 @@ class EvictionDeadlines:
     def _of_claim(self, claim: views.ResourceClaim, now: float) -> Iterator[tuple[float, dict[str, str]]]:
         for device, tolerated in device_ids(claim):
             for taint, rule in self._taints(device):
-                borne = seconds_tolerated(taint, tolerated)
+                borne = device_seconds_tolerated(taint, tolerated)
                 if borne is not None:
                     cause = {"taint": taint_text(taint), "device": str(device)}
                     source = {"rule": rule} if rule else self._publisher(taint, device)
@@ -109,7 +109,7 @@ class EvictionDeadlines:
         """Return True if a rule with effect None would evict the claim's pods with effect NoExecute."""
         taint = Taint(rule.taint.key, rule.taint.value, NO_EXECUTE)
         return any(
-            selects(rule, device) and seconds_tolerated(taint, tolerated) is not None
+            selects(rule, device) and device_seconds_tolerated(taint, tolerated) is not None
             for device, tolerated in device_ids(claim)
         )
 

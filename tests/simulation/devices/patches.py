@@ -16,7 +16,7 @@ from protocols.kinds.table import (
     RESOURCESLICEPATCHES,
 )
 from protocols.kube.meta import Object, condition, meta, name_of, terminating, uid_of
-from protocols.kube.taints import Taint, seconds_tolerated
+from protocols.kube.taints import Taint, device_seconds_tolerated
 from protocols.kube.times import time_or
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from tests.simulation.control.workloads import NODES_COUNT
@@ -249,7 +249,7 @@ def _deadlines(pod: Any, ledger: Ledger, views: Views, at: float) -> Iterator[fl
 
 
 def _deadline(taint: Taint, claim: Object) -> float | None:
-    tolerated = seconds_tolerated(taint, _tolerations(claim))
+    tolerated = device_seconds_tolerated(taint, _tolerations(claim))
     return None if tolerated is None else time_or(taint.added, 0.0) + tolerated
 
 

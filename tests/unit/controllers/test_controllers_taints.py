@@ -190,6 +190,17 @@ async def test_driver_taint_evicts_unless_removed_in_time() -> None:
         await world.until("p is deleted", lambda: world.gone("p"))
 
 
+async def test_pod_stays_if_one_of_its_tolerations_lasts() -> None:
+    async with running_evictor() as world:
+        passing = {"operator": "Exists", "tolerationSeconds": 600}
+        world.claim("c", "p", tolerations=[passing])
+        world.pod("p", "c")
+        world.publish(taint())
+        await world.until("it has a deadline", lambda: world.evictor._pending)
+        world.claim("c", "p", tolerations=[passing, {"operator": "Exists"}])
+        await world.until("it is called off", lambda: not world.evictor._pending)
+
+
 async def test_taint_counts_while_its_slice_is_of_the_newest_generation() -> None:
     async with running_evictor() as world:
         world.claim("c", "p", tolerations=[{"operator": "Exists", "tolerationSeconds": 600}])

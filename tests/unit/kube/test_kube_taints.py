@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from protocols.kube.taints import Taint, seconds_tolerated, taint_text, tolerates, untolerated
+from protocols.kube.taints import Taint, device_seconds_tolerated, seconds_tolerated, taint_text, tolerates, untolerated
 
 TAINT = Taint("k", "v", "NoExecute")
 
@@ -37,9 +37,12 @@ def test_text_is_as_kubectl_writes_it() -> None:
     assert [taint_text(TAINT), taint_text(Taint("k", "", "NoSchedule"))] == ["k=v:NoExecute", "k:NoSchedule"]
 
 
-def test_shortest_toleration_of_a_taint_counts() -> None:
+def test_shortest_toleration_of_a_taint_counts_but_of_devices_the_lasting_one() -> None:
     forever, minute = {"operator": "Exists"}, {"key": "k", "operator": "Exists", "tolerationSeconds": 60}
     assert seconds_tolerated(TAINT, []) == 0
     assert seconds_tolerated(TAINT, [forever]) is None
     assert seconds_tolerated(TAINT, [forever, minute]) == 60
+    assert device_seconds_tolerated(TAINT, [forever, minute]) is None
+    assert device_seconds_tolerated(TAINT, [{**forever, "key": "other"}, minute]) == 60
+    assert device_seconds_tolerated(TAINT, []) == 0
     assert seconds_tolerated(Taint("k", "v", "NoSchedule"), []) is None
