@@ -11,7 +11,7 @@ from aiohttp import web
 
 from actors.apiserver.http.connection import unread
 from actors.apiserver.http.connection.connection import Connections, RequestHandler
-from actors.apiserver.http.connection.responses import Reply, Response
+from actors.apiserver.http.connection.responses import Reply, Response, indented
 
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -215,3 +215,12 @@ async def test_client_that_reads_slowly_gets_everything(tmp_path: Path, monkeypa
             await asyncio.sleep(0.1)
             size += len(await reader.readexactly(100_000))
         assert time.monotonic() - began > 2 * unread.PROGRESS_S
+
+
+@pytest.mark.parametrize(("depth", "values", "lines"), [(190, 60_000, 1), (20, 10_000, 10_040), (190, 1, 381)])
+def test_answer_of_many_values_is_indented_unless_they_lie_deep(depth: int, values: int, lines: int) -> None:
+    """120 kB became 24 MB, which held the event loop for 0.1 s."""
+    body = b"[" * depth + b",".join([b"0"] * values) + b"]" * depth
+    made = indented(Reply(body))
+    assert isinstance(made, Reply)
+    assert len(made.body.splitlines()) == lines
