@@ -178,6 +178,9 @@ class Table:
         self.rows = (*self.built_in, *self.custom)
         self._by_plural = {row.plural: row for row in reversed(self.rows)}
         self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
+        self._by_group: dict[str, dict[str, list[Served]]] = {}
+        for row in self.rows:
+            self._by_group.setdefault(row.group, {}).setdefault(row.version, []).append(row)
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
         return self._by_path.get((group, version, plural))
@@ -194,12 +197,7 @@ class Table:
 
     def versions(self) -> dict[str, list[str]]:
         """Return versions by group, the preferred one first, groups in the order of the table."""
-        by_group: dict[str, list[str]] = {}
-        for row in self.rows:
-            versions = by_group.setdefault(row.group, [])
-            if row.version not in versions:
-                versions.append(row.version)
-        return by_group
+        return {group: list(versions) for group, versions in self._by_group.items()}
 
     def in_version(self, group: str, version: str) -> list[Served]:
-        return [row for row in self.rows if (row.group, row.version) == (group, version)]
+        return self._by_group.get(group, {}).get(version, [])

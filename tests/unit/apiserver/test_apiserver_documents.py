@@ -1,9 +1,11 @@
 """Documents of discovery and OpenAPI that a client has already are not sent again."""
 
+import time
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from multidict import MultiDict
 
 from actors.apiserver.http.endpoints.discovery import AGGREGATED
@@ -36,3 +38,17 @@ async def test_known_document_is_not_sent_again(path: str) -> None:
         (200, tag),
     ]
     assert (known.body, changed.body) == (b"", whole.body)
+
+
+async def test_discovery_of_many_groups_is_linear_and_follows_definitions() -> None:
+    """Each version was looked for among all resources: 0.3 s for each kubectl with 2,000 definitions."""
+    table = Table(TABLE.built_in)
+    served = NonResource(NonResourceOptions(table, NOTHING, NOTHING, NOTHING, "localhost:6443"))
+    accept, maps = {"Accept": AGGREGATED}, TABLE.of("configmaps")
+    before = await served.reply("/apis", MultiDict(), accept)
+    table.replace([replace(maps, group=f"g{number}.example.com") for number in range(8_000)])
+    began = time.process_time()
+    after = await served.reply("/apis", MultiDict(), accept)
+    assert time.process_time() - began < 2
+    groups = [len(msgspec.json.decode(reply.body)["items"]) for reply in (before, after)]
+    assert groups[1] - groups[0] == 8_000

@@ -23,7 +23,7 @@ from actors.apiserver.http.endpoints import discovery
 from protocols.errors import NodeplaneError
 from protocols.kinds.openapi.documents import OpenApi, content_hash
 from protocols.kinds.openapi.v2 import MEDIA, as_json, as_protobuf, definitions
-from protocols.kinds.served.row import Table
+from protocols.kinds.served.row import Served, Table
 from protocols.kube.meta import Object
 
 Check = Callable[[], Awaitable[str]]
@@ -156,6 +156,8 @@ class NonResource:
         self._metrics = options.metrics
         self._address = options.address
         self._openapi = OpenApi(options.table)
+        self._groups: dict[bool, tuple[tuple[Served, ...], Reply]] = {}
+        """Aggregated discovery of the core group and of all others, and the resources that it was made of."""
         self._v2: tuple[list[bytes], bool, Reply] = ([], False, Reply(b""))
         """The v3 documents that the last v2 document was made of, its form, and the document itself."""
 
@@ -173,12 +175,18 @@ class NonResource:
         if parts == ["openapi", "v2"]:
             return _unless_known(await self._openapi_v2(accept), headers)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
-            groups = discovery.aggregated(self._table, core=parts[0] == "api")
-            return _unless_known(_tagged(msgspec.json.encode(groups), discovery.AGGREGATED), headers)
+            return _unless_known(self._aggregated(core=parts[0] == "api"), headers)
         body = self._body(parts)
         if body is None:
             raise unknown_path()
         return Reply(msgspec.json.encode(body))
+
+    def _aggregated(self, core: bool) -> Reply:
+        rows, reply = self._groups.get(core, ((), Reply(b"")))
+        if rows is not self._table.rows:
+            groups = msgspec.json.encode(discovery.aggregated(self._table, core))
+            rows, reply = self._groups[core] = self._table.rows, _tagged(groups, discovery.AGGREGATED)
+        return reply
 
     def _body(self, parts: list[str]) -> Object | None:
         match parts:
