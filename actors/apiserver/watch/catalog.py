@@ -69,9 +69,9 @@ class Catalog:
         Watches of removed and changed resources end. The replica of a kind remains while one of its versions is served.
         """
         wanted = tuple(rows)
-        custom = self.table.custom
+        custom, kept = self.table.custom, set(wanted)
         for row in custom:
-            if not any(row is kept for kept in wanted):
+            if row not in kept:
                 self.hubs.pop(row.gvr).retire()
         for store in {row.store for row in custom} - {row.store for row in wanted}:
             self._bus.unfollow(self._following.pop(store))
