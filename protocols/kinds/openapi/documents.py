@@ -5,6 +5,8 @@ Shapes become component schemas, resources become paths and operations.
 
 import hashlib
 from collections.abc import Iterable
+from operator import is_not
+from typing import NamedTuple
 
 import msgspec
 
@@ -206,41 +208,41 @@ def content_hash(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()[:32].upper()
 
 
+class Document(NamedTuple):
+    """The document of one group and version, the resources that it was made of, and its hash."""
+
+    rows: list[Served]
+    body: bytes
+    hash: str
+
+
 class OpenApi:
-    """Documents by group and version, with the hash by which clients cache them."""
+    """Documents by group and version, with the hash by which clients cache them. Several threads may ask at once."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._made: dict[str, tuple[list[Served], bytes]] = {}
-        self._hashes: dict[str, tuple[bytes, str]] = {}
+        self._made: dict[str, Document] = {}
 
-    @property
-    def documents(self) -> dict[str, bytes]:
-        roots = {_root_of(g, v): (g, v) for g, versions in self._table.versions().items() for v in versions}
-        for gone in self._made.keys() - roots.keys():
-            del self._made[gone]
-            self._hashes.pop(gone, None)
-        return {root: self._document(root, *where) for root, where in roots.items()}
+    def made(self) -> dict[str, Document]:
+        """Return all documents; those of unchanged resources are the same as before. Thousands take seconds."""
+        versions = [(group, version) for group, names in self._table.versions().items() for version in names]
+        self._made = {_root_of(*where): self._made_of(*where) for where in versions}
+        return self._made
 
-    def _document(self, root: str, group: str, version: str) -> bytes:
-        rows = self._table.in_version(group, version)
-        held = self._made.get(root)
-        if held is None or len(held[0]) != len(rows) or any(a is not b for a, b in zip(held[0], rows, strict=True)):
-            held = self._made[root] = (rows, msgspec.json.encode(_document(rows)))
-        return held[1]
-
-    def url(self, root: str, body: bytes) -> str:
-        """Return the path at which this document, and no later one of the version, is found."""
-        return f"/openapi/v3/{root}?hash={self.hash(root, body)}"
-
-    def hash(self, root: str, body: bytes) -> str:
-        held = self._hashes.get(root)
-        if held is None or held[0] is not body:
-            held = self._hashes[root] = body, content_hash(body)
-        return held[1]
+    def _made_of(self, group: str, version: str) -> Document:
+        rows, held = self._table.in_version(group, version), self._made.get(_root_of(group, version))
+        if held is not None and len(held.rows) == len(rows) and not any(map(is_not, held.rows, rows)):
+            return held
+        body = msgspec.json.encode(_document(rows))
+        return Document(rows, body, content_hash(body))
 
     def index(self) -> Object:
-        return {"paths": {root: {"serverRelativeURL": self.url(root, body)} for root, body in self.documents.items()}}
+        return {"paths": {root: {"serverRelativeURL": url_of(root, made)} for root, made in self.made().items()}}
+
+
+def url_of(root: str, document: Document) -> str:
+    """Return the path at which this document, and no later one of the version, is found."""
+    return f"/openapi/v3/{root}?hash={document.hash}"
 
 
 def _document(rows: list[Served]) -> Object:

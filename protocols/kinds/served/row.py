@@ -178,9 +178,10 @@ class Table:
         self.rows = (*self.built_in, *self.custom)
         self._by_plural = {row.plural: row for row in reversed(self.rows)}
         self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
-        self._by_group: dict[str, dict[str, list[Served]]] = {}
+        by_group: dict[str, dict[str, list[Served]]] = {}
         for row in self.rows:
-            self._by_group.setdefault(row.group, {}).setdefault(row.version, []).append(row)
+            by_group.setdefault(row.group, {}).setdefault(row.version, []).append(row)
+        self._by_group = by_group  # complete, since threads read it
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
         return self._by_path.get((group, version, plural))

@@ -12,7 +12,7 @@ POD = "io.k8s.api.core.v1.Pod"
 
 
 def found() -> dict[str, dict[str, object]]:
-    return definitions(OpenApi(Table(TABLE.built_in)).documents.values())
+    return definitions(made.body for made in OpenApi(Table(TABLE.built_in)).made().values())
 
 
 def test_definitions_have_every_kind_and_no_reference_into_v3() -> None:

@@ -15,13 +15,14 @@ from multidict import MultiMapping
 from actors.apiserver.api.encoding.negotiate import wants_aggregated
 from actors.apiserver.api.errors import ServiceUnavailable
 from actors.apiserver.api.request.target import unknown_path
+from actors.apiserver.api.request.workers import workers
 from actors.apiserver.http.authentication.signing import NoSigningKey
 from actors.apiserver.http.authentication.token_authority import TokenAuthority
 from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
 from protocols.errors import NodeplaneError
-from protocols.kinds.openapi.documents import OpenApi, content_hash
+from protocols.kinds.openapi.documents import Document, OpenApi, content_hash, url_of
 from protocols.kinds.openapi.v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.kinds.served.row import Served, Table
 from protocols.kube.meta import Object
@@ -171,7 +172,7 @@ class NonResource:
         if parts[0] in (".well-known", "openid"):
             return await self._openid.reply(path)
         if parts[:2] == ["openapi", "v3"]:
-            return _unless_known(self._document("/".join(parts[2:]), query.get("hash", "")), headers)
+            return _unless_known(await self._document("/".join(parts[2:]), query.get("hash", "")), headers)
         if parts == ["openapi", "v2"]:
             return _unless_known(await self._openapi_v2(accept), headers)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
@@ -213,7 +214,7 @@ class NonResource:
 
     async def _openapi_v2(self, accept: str) -> Reply:
         """Return the v2 document, made in a thread: many custom resources make it long."""
-        documents, protobuf = list(self._openapi.documents.values()), "+protobuf" in accept
+        documents, protobuf = [made.body for made in (await self._documents()).values()], "+protobuf" in accept
         held, form, reply = self._v2
         if form is not protobuf or len(held) != len(documents) or any(map(is_not, held, documents)):
             write = as_protobuf if protobuf else as_json
@@ -222,19 +223,21 @@ class NonResource:
             self._v2 = (documents, protobuf, reply)
         return reply
 
-    def _document(self, root: str, wanted: str) -> Reply:
+    async def _documents(self) -> dict[str, Document]:
+        return await workers().run(self._openapi.made)
+
+    async def _document(self, root: str, wanted: str) -> Reply:
         """Return a document. It may be cached for ever under its own hash only; another hash leads there."""
         if not root:
-            return _tagged(msgspec.json.encode(self._openapi.index()))
-        document = self._openapi.documents.get(root)
+            return _tagged(await workers().run(lambda: msgspec.json.encode(self._openapi.index())))
+        document = (await self._documents()).get(root)
         if document is None:
             raise unknown_path()
-        current = self._openapi.hash(root, document)
-        if wanted and wanted != current:
-            return Reply(b"", 301, headers={"Location": self._openapi.url(root, document)})
+        if wanted and wanted != document.hash:
+            return Reply(b"", 301, headers={"Location": url_of(root, document)})
         expires = {"Expires": formatdate(time.time() + YEAR_S, usegmt=True)}  # without it clients ask again
         lasting = {"Cache-Control": "public, immutable", **expires} if wanted else {}
-        return Reply(document, headers={**lasting, "ETag": f'"{current}"'})
+        return Reply(document.body, headers={**lasting, "ETag": f'"{document.hash}"'})
 
 
 def _tagged(body: bytes, media_type: str = "application/json") -> Reply:
