@@ -20,7 +20,7 @@ from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import User
 from actors.apiserver.http.connection import unread
 from actors.apiserver.http.fairness import levels
-from actors.apiserver.http.fairness.control import FlowControl, LongRunning, RetryAfter
+from actors.apiserver.http.fairness.control import FlowControl, LongRunning
 from actors.apiserver.http.fairness.dispatcher import (
     FLOW_QUEUE,
     FLOW_SEATS,
@@ -336,14 +336,6 @@ async def test_a_request_that_waited_too_long_gets_429_and_frees_its_place() -> 
     assert "too many requests, please try again later" in str(caught.value).lower()
     assert lab.value("rejected_requests_total", reason="time-out", **DEFAULT) == 1
     assert lab.value("current_inqueue_requests", **DEFAULT) == 0
-
-
-def test_clients_wait_longer_while_a_level_rejects_many() -> None:
-    """With 1 s always, client-go, which retries ten times, gave up after 10 s, and all retried at once each second."""
-    retries = RetryAfter()
-    rejections = [retries.reject(second + part / 3) for second in range(100, 170) for part in range(3)]
-    assert sorted(set(rejections)) == [1, 2, 4, 8, 16, 32]
-    assert [retries.reject(second) for second in (180, 190, 200, 210, 400)] == [32, 32, 22, 12, 1]
 
 
 async def test_a_client_that_leaves_while_it_waits_frees_its_place() -> None:

@@ -31,47 +31,16 @@ from actors.apiserver.http.fairness.levels import (
 )
 from actors.apiserver.http.fairness.metrics import FlowCounts, FlowMetrics
 from protocols.process.deadlines import Deadlines
+from protocols.process.rates import RetryAfter
 
 WAIT_SECONDS = 15.0
 """The longest time in a queue, a quarter of the longest request's deadline, as upstream."""
 FLOWS = 1024
 """Flows retained without a request, and users whose schemas are cached."""
 TOO_MANY = "Too many requests, please try again later."
-MOST_RETRY_SECONDS = 32
-"""The longest Retry-After: client-go gives up after ten of them."""
 QUEUE_FULL, TIMED_OUT, CANCELLED = "queue-full", "time-out", "cancelled"
 """Reasons of rejections, as upstream calls them."""
 HEALTH_PATHS = ("/healthz", "/livez", "/readyz")
-
-
-class RetryAfter:
-    """Seconds after which clients of a level should ask again. Pure: callers pass the time in seconds.
-
-    As upstream: doubled if so many seconds saw three rejections each, less by the seconds since the last if below one.
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 1
-        self._last = self._raised = -MOST_RETRY_SECONDS
-        self._rejected: dict[int, int] = {}
-
-    def reject(self, now: float) -> int:
-        """Count a rejection, and return the seconds."""
-        second = int(now)
-        if second != self._last:
-            self._adjust(second)
-            self._last = second
-        self._rejected[second] = self._rejected.get(second, 0) + 1
-        return self.seconds
-
-    def _adjust(self, second: int) -> None:
-        recent = {at: count for at, count in self._rejected.items() if second - at <= MOST_RETRY_SECONDS}
-        self._rejected = recent
-        count = sum(count for at, count in recent.items() if second - at <= self.seconds)
-        if count >= 3 * self.seconds and second - self._raised >= self.seconds:
-            self.seconds, self._raised = min(2 * self.seconds, MOST_RETRY_SECONDS), second
-        elif count < self.seconds:
-            self.seconds = max(1, self.seconds - (second - self._last))
 
 
 class FlowControl:

@@ -28,6 +28,7 @@ from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
 from protocols.kube.errors import StatusError
 from protocols.kube.meta import new_uid
 from protocols.process.families import CounterFamily
+from protocols.process.rates import TokenBucket
 from protocols.process.tasks import Tasks
 
 BATCH_S = 0.25
@@ -105,18 +106,15 @@ class Sampler:
     """A token bucket that counts what it did not let through. Pure: callers pass monotonic time in seconds."""
 
     def __init__(self, rate: float = ANONYMOUS_RATE, burst: float = ANONYMOUS_BURST) -> None:
-        self._rate, self._burst = rate, burst
-        self._tokens, self._at = burst, 0.0
+        self._bucket = TokenBucket(rate, burst, burst, 0.0)
         self.left_out = 0
         """Since it was last reported."""
 
     def allow(self, now: float) -> bool:
-        self._tokens = min(self._burst, self._tokens + self._rate * max(0.0, now - self._at))
-        self._at = now
-        if self._tokens < 1:
+        if self._bucket.ready(now) > now:
             self.left_out += 1
             return False
-        self._tokens -= 1
+        self._bucket.take(now)
         return True
 
     def report(self) -> int:
