@@ -113,10 +113,16 @@ def _add_flag(parser: argparse.ArgumentParser, flag: Flag) -> None:
         dest=flag.field,
         metavar=flag.metavar,
         help=f"{flag.help} (default {flag.default})" if flag.default else flag.help,
-        type=int if flag.number else str,
+        type=int if flag.number else _root if flag is ROOT else str,
         action="append" if flag.many else "store",
         default=argparse.SUPPRESS,
     )
+
+
+def _root(text: str) -> str:
+    if not text:  # of a variable that is not set, and the default root may have a plane
+        raise argparse.ArgumentTypeError("it is empty; name a directory, or leave the flag out for the default")
+    return text
 
 
 def plane_options(args: argparse.Namespace, environment: Mapping[str, str] = os.environ) -> PlaneOptions:

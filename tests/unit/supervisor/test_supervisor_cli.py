@@ -120,9 +120,10 @@ def test_command_whose_caller_closed_standard_output_succeeds() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_flags_wrong_are_usage_errors(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("words", [("status", "--nope"), ("--root", "", "down"), ("down", "--root=")])
+def test_flags_wrong_are_usage_errors(root: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main(["--root", str(root), "status", "--nope"])
+        main(["--root", str(root), *words])
     assert caught.value.code == 2
     assert capsys.readouterr().err.count("\n") == 1
 
