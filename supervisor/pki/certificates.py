@@ -60,6 +60,8 @@ class Manifest(msgspec.Struct, frozen=True):
     """Unix time at which the first of them expires."""
     authorities: tuple[str, ...] = ()
     """PEM of the CAs that signed them, in the order of AUTHORITIES."""
+    not_before: float = 0.0
+    """Unix time from which all of them are valid; 0 in manifests of earlier versions."""
 
 
 def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
@@ -82,7 +84,7 @@ def wanted(node_name: str, api_names: tuple[str, ...] = ()) -> Wanted:
 
 
 def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
-    """Return True if all certificates exist, are intact, of these CAs, have the same names and do not expire soon."""
+    """Return True if all certificates exist, are intact, of these CAs, have these names and are valid for a while."""
     now = time.time() if now is None else now
     try:
         manifest = msgspec.json.decode((pki / MANIFEST).read_bytes(), type=Manifest)
@@ -91,7 +93,7 @@ def current(pki: Path, what: Wanted, now: float | None = None) -> bool:
         return False
     if (manifest.wanted, manifest.authorities) != (what, authorities):
         return False
-    if manifest.not_after - now < RENEW_DAYS * DAY_S:
+    if not manifest.not_before <= now <= manifest.not_after - RENEW_DAYS * DAY_S:
         return False
     keys = [path for name in AUTHORITIES if (path := pki / f"{name}.key").exists()]  # they may be kept elsewhere
     files = [pki / f"{leaf.name}{suffix}" for leaf in what.certificates for suffix in (".crt", ".key")]

@@ -61,6 +61,8 @@ def _issue(directory: Path, what: Wanted) -> None:
     }
     files += _service_account_keys(directory)
     ends = [authority.certificate.not_valid_after_utc for authority in authorities.values()]
+    begins = [authority.certificate.not_valid_before_utc for authority in authorities.values()]
+    begin = max(now - datetime.timedelta(days=certificates.BACKDATED_DAYS), *begins).timestamp()
     for leaf in what.certificates:
         issued = make_leaf(authorities[leaf.authority], leaf, now)
         files += _pair(directory / leaf.name, issued.key, issued.certificate)
@@ -71,12 +73,15 @@ def _issue(directory: Path, what: Wanted) -> None:
     write_all(files)
     for name in certificates.OBSOLETE_FILES:
         (directory / name).unlink(missing_ok=True)
-    manifest = Manifest(what, min(ends).timestamp(), certificates.read_authorities(directory))
+    manifest = Manifest(what, min(ends).timestamp(), certificates.read_authorities(directory), begin)
     write_atomic(directory / certificates.MANIFEST, msgspec.json.encode(manifest))
 
 
 def load_authority(directory: Path, now: datetime.datetime, name: str = certificates.CLUSTER_CA) -> _Authority | None:
-    """Return a CA from its files, or None if it is damaged or expires soon."""
+    """Return a CA from its files, or None if it is damaged or expires soon.
+
+    Raises PkiFailed for one that is not valid yet: either the clock is wrong now, or it was when the CA was made.
+    """
     try:
         certificate = x509.load_pem_x509_certificate((directory / f"{name}.crt").read_bytes())
     except (OSError, ValueError):
@@ -85,6 +90,12 @@ def load_authority(directory: Path, now: datetime.datetime, name: str = certific
     enough = now + datetime.timedelta(days=certificates.RENEW_DAYS)
     if key is None or key.public_key() != certificate.public_key() or certificate.not_valid_after_utc < enough:
         return None
+    if (begin := certificate.not_valid_before_utc) > now:
+        own = directory / f"{name}.crt"
+        raise PkiFailed(
+            f"{own} is valid from {begin:%Y-%m-%d} on, and the clock says {now:%Y-%m-%d}; set the clock, or remove it "
+            f"and {name}.key for another CA"
+        )
     return _Authority(key, certificate)
 
 

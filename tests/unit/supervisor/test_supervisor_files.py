@@ -224,6 +224,28 @@ def test_certificates_are_renewed_in_time(root: Path) -> None:
     assert not certificates.current(directory, what)
 
 
+@pytest.mark.parametrize(("made", "used"), [(15, 0), (0, -56)])
+def test_certificates_of_a_wrong_clock_are_explained(
+    root: Path, monkeypatch: pytest.MonkeyPatch, made: int, used: int
+) -> None:
+    """The clock was years ahead when they were made, or is that of a machine without a battery now."""
+    directory, what = root / "pki", certificates.wanted("n1")
+
+    def set_clock(years: int) -> None:
+        now = datetime.now(UTC) + timedelta(days=365 * years)
+        wrong = SimpleNamespace(datetime=Mock(now=lambda zone: now), timedelta=timedelta, UTC=UTC)
+        monkeypatch.setattr(issue, "datetime", wrong)
+        monkeypatch.setattr(certificates.time, "time", now.timestamp)
+
+    set_clock(made)
+    issue.issue(directory, what)
+    before = (directory / "ca.crt").read_bytes()
+    set_clock(used)
+    with pytest.raises(PkiFailed, match=r"ca.crt is valid from .* on, and the clock says .*; set the clock, or"):
+        issue.issue(directory, what)
+    assert (directory / "ca.crt").read_bytes() == before
+
+
 @pytest.mark.parametrize("renamed", [1, 3, 9])
 def test_certificates_whose_renewal_was_killed_are_made_again(
     root: Path, monkeypatch: pytest.MonkeyPatch, renamed: int
