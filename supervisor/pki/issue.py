@@ -237,12 +237,17 @@ def _service_account_keys(directory: Path) -> list[WholeFile]:
 
 
 def _private_key(path: Path) -> Key | rsa.RSAPrivateKey | None:
-    """Read a private key; return None if there is none that can sign."""
+    """Read a private key; return None if it is missing or damaged. Raises PkiFailed for one that somebody chose."""
+    key = None
     try:
         key = serialization.load_pem_private_key(path.read_bytes(), password=None)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError):
         return None
-    return key if isinstance(key, Key | rsa.RSAPrivateKey) else None
+    except TypeError:  # it has a passphrase
+        pass
+    if isinstance(key, Key | rsa.RSAPrivateKey):
+        return key
+    raise PkiFailed(f"{path} cannot be used; put an ECDSA or RSA key without a passphrase there")
 
 
 def _pem(key: Key) -> bytes:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from actors.apiserver.http.authentication.signing import load_keys
@@ -320,6 +320,24 @@ def test_authority_put_in_place_of_ours_signs_all_anew(root: Path, key: AnyKey) 
     named = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
     assert named.key_identifier == identifier.digest
     assert issuer(directory / "etcd" / "server.crt") == "CN=nodeplane-etcd-ca"
+
+
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_authority_whose_key_cannot_sign_is_not_replaced(root: Path, encrypted: bool) -> None:
+    directory, what = root / "pki", certificates.wanted("n1")
+    issue.issue(directory, what)
+    key = ec.generate_private_key(ec.SECP256R1()) if encrypted else ed25519.Ed25519PrivateKey.generate()
+    seal = serialization.BestAvailableEncryption(b"x") if encrypted else serialization.NoEncryption()
+    chosen = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, seal)
+    for name in ("ca.key", "sa.key"):
+        before = (directory / name).read_bytes()
+        (directory / name).write_bytes(chosen)
+        (directory / "sa.pub").unlink()
+        with pytest.raises(PkiFailed, match=rf"{name} cannot be used; put an ECDSA or RSA key without a passphrase"):
+            issue.issue(directory, what)
+        assert (directory / name).read_bytes() == chosen
+        (directory / name).write_bytes(before)
+        (directory / "sa.pub").touch()
 
 
 def test_authority_whose_key_is_kept_elsewhere_signs_when_it_is_back(root: Path) -> None:
