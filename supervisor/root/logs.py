@@ -65,16 +65,18 @@ def tail(path: Path, lines: int) -> list[str]:
 
 
 def last_line(path: Path, since: int = 0) -> str:
-    """Return the last non-empty line after position `since`: the reason of a crash."""
+    """Return the last non-empty line after position `since`, the reason of a crash, or why there may be none."""
     try:
         with path.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
             since = since if since <= end else 0  # the file was rotated
             file.seek(max(since, end - TAIL))
             lines = file.read().decode(errors="replace").splitlines()
+        full = os.statvfs(path).f_bavail == 0
     except OSError:
         return ""
-    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), "")
+    silence = f"the disk of {path.parent} is full" if full else ""
+    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), silence)
 
 
 class Tail:

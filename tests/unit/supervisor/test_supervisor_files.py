@@ -70,7 +70,7 @@ def test_console_closed_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     console.failed("all is lost")
 
 
-def test_last_line_is_of_this_start(root: Path) -> None:
+def test_last_line_is_of_this_start(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = root / "a.log"
     path.write_text("old fault\n")
     since = logs.size(path)
@@ -79,6 +79,9 @@ def test_last_line_is_of_this_start(root: Path) -> None:
         file.write("Traceback\nValueError: no\n\n")
     assert logs.last_line(path, since) == "ValueError: no"
     assert logs.last_line(root / "none.log") == ""
+    monkeypatch.setattr(os, "statvfs", Mock(return_value=Mock(f_bavail=0)))
+    assert logs.last_line(path, path.stat().st_size) == f"the disk of {root} is full"
+    assert logs.last_line(path, since) == "ValueError: no"
 
 
 def test_tail_log_rotated_gives_whole_lines(root: Path) -> None:
