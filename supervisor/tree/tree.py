@@ -163,8 +163,11 @@ class Tree:
         self._do(self.child(instance).restart(time.monotonic(), why))
 
     async def stop(self, instances: Iterable[str], deadline: float) -> None:
-        """Stop these and wait until they are gone, no longer than until the deadline (monotonic)."""
-        chosen = [self.children[name] for name in instances]
+        """Stop these and wait until they are gone, no longer than until the deadline (monotonic).
+
+        One that is forgotten meanwhile, by an order to scale, is gone.
+        """
+        chosen = [child for name in instances if (child := self.children.get(name))]
         for child in chosen:
             self._do(child.stop(time.monotonic()))
         while any(child.has_process for child in chosen):

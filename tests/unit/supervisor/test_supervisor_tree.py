@@ -64,6 +64,7 @@ async def test_order_not_taken_is_repeated(tmp_path: Path) -> None:
     made.start()
     child = made.child("a")
     assert (child.state, child.reason) == (ChildState.BACKOFF, "the forkserver takes no orders")
+    await made.stop(["forgotten"], 0.0)
     forkserver.takes = True
     async with asyncio.timeout(60):
         while child.state is not ChildState.STARTING:
