@@ -11,7 +11,7 @@ from actors.fleet.simulated.node import Node
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import LEASES, NODES, RESOURCESLICES
-from protocols.kube.errors import ApiError, suppress_status
+from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, fields_of, labels_of, name_of, uid_of
 from protocols.kube.times import now, now_micro, time_or
 from protocols.kubeclient.client import ApiClient
@@ -67,6 +67,8 @@ class FleetNodes:
         self._informer = Informer(client, NODES, options, self)
         self.registered: set[str] = set()
         """Names of the nodes that have an object and a lease."""
+        self._earlier = set(nodes)
+        """Names of nodes that may have slices of an earlier run beyond those of the profile."""
         self._taken = asyncio.Queue[str]()
         """Names of nodes that are not of this fleet."""
         self.ready = asyncio.Event()
@@ -172,6 +174,8 @@ class FleetNodes:
                 self._taken.put_nowait(node.name)
                 return
             await self._update(node)
+        else:
+            self._earlier.discard(node.name)
         node.shown(cast("views.Node", reduced_node(cast("views.Node", created))))
         self._on_change(node)
 
@@ -208,6 +212,9 @@ class FleetNodes:
 
     async def _publish(self, node: Node) -> None:
         """Make the slices of the node what its drivers publish now."""
+        if node.name in self._earlier:
+            await self._delete_surplus(node)
+            self._earlier.discard(node.name)
         for obj in node.slices({FLEET: self._fleet}):
             await self._put(node, obj)
         now, due = time.time(), []
@@ -232,6 +239,9 @@ class FleetNodes:
             return
         specs = self._pool_specs(begin, newest + 1)
         for name, spec in specs.items():
+            if name in there and _is_other_pool(there[name]["spec"], spec):
+                await self._delete_slice(name)
+                del there[name]
             metadata = {"name": name, "labels": {FLEET: self._fleet}}
             obj = {**RESOURCESLICES.type_meta, **there.get(name, {"metadata": metadata}), "spec": spec}
             await (self._client.update if name in there else self._client.create)(RESOURCESLICES, obj)
@@ -254,6 +264,13 @@ class FleetNodes:
         for obj in lost.get("items") or ():  # in turn: there may be one for each node
             await self._delete_slice(name_of(obj))
 
+    async def _delete_surplus(self, node: Node) -> None:
+        """Delete the slices that drivers of an earlier run published beyond those of the profile."""
+        for driver in node.template.drivers:
+            number = len(driver.slices)
+            while await self._delete_slice(node.slice_name(driver, number)):
+                number += 1
+
     async def _create(self, obj: dict[str, Any]) -> bool:
         """Return False if there is a slice of this name."""
         try:
@@ -270,6 +287,10 @@ class FleetNodes:
         name, spec = obj["metadata"]["name"], obj["spec"]
         existing = await self._client.get(RESOURCESLICES, name)
         stored, owners = existing["spec"], obj["metadata"]["ownerReferences"]
+        if _is_other_pool(stored, spec):
+            await self._delete_slice(name)
+            await self._create(obj)
+            return
         driver = node.devices.drivers[spec["driver"]]
         there, wanted = int(stored["pool"]["generation"]), {**spec["pool"], "generation": stored["pool"]["generation"]}
         differs = stored != {**spec, "pool": wanted}
@@ -279,9 +300,20 @@ class FleetNodes:
         elif there < driver.generation or existing["metadata"].get("ownerReferences") != owners:
             await self._client.patch(RESOURCESLICES, name, "", {"metadata": {"ownerReferences": owners}, "spec": spec})
 
-    async def _delete_slice(self, name: str) -> None:
-        with suppress_status(404):
+    async def _delete_slice(self, name: str) -> bool:
+        """Return False if there is no slice of this name."""
+        try:
             await self._client.delete(RESOURCESLICES, name)
+        except ApiError as error:
+            if error.code != 404:
+                raise
+            return False
+        return True
+
+
+def _is_other_pool(stored: Object, spec: Object) -> bool:
+    """Return True if a slice that is to have this spec must be made anew: its driver and pool cannot change."""
+    return (stored["driver"], stored["pool"]["name"]) != (spec["driver"], spec["pool"]["name"])
 
 
 def _is_old(status: views.NodeStatus) -> bool:

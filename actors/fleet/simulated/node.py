@@ -117,7 +117,7 @@ class Node:
             {
                 **RESOURCESLICES.type_meta,
                 "metadata": {
-                    "name": self._slice_name(driver, number),
+                    "name": self.slice_name(driver, number),
                     "labels": dict(labels),
                     "ownerReferences": [owner],
                 },
@@ -131,12 +131,12 @@ class Node:
     def gone_drivers(self) -> list[tuple[Driver, list[str]]]:
         """Return the drivers that are gone, each with the names of its slices."""
         return [
-            (driver_state, [self._slice_name(driver, number) for number in range(len(driver.slices))])
+            (driver_state, [self.slice_name(driver, number) for number in range(len(driver.slices))])
             for driver in self.template.drivers
             if not (driver_state := self.devices.drivers[driver.driver]).connected
         ]
 
-    def _slice_name(self, driver: DriverTemplate, number: int) -> str:
+    def slice_name(self, driver: DriverTemplate, number: int) -> str:
         return f"{self.name}-{driver.driver}-{number}"
 
     def _profiled(self, status: views.NodeStatus) -> views.NodeStatus:

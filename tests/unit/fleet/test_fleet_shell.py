@@ -34,7 +34,7 @@ from protocols.kinds.table import (
     SERVICEACCOUNTS,
 )
 from protocols.kube.errors import ApiAway, ApiError
-from protocols.kube.meta import Object, labels_of, version_of
+from protocols.kube.meta import Object, labels_of, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.process.scripts import Seconds
 from protocols.process.tasks import FAILURES, awaited, cancel
@@ -102,6 +102,25 @@ async def test_slices_of_a_driver_that_the_profile_lost_go() -> None:
     async with running(api):
         await until_true(lambda: "gpu-0-old.example.com-0" not in api.objects["resourceslices"])
     assert "mine" in api.objects["resourceslices"]
+
+
+async def test_slices_follow_a_profile_with_other_pools_and_fewer_devices() -> None:
+    """Driver and pool of a slice cannot change: a patch would be rejected for as long as the fleet runs."""
+    api = MemoryApi()
+    many = {"driver": DRIVER, "slices": [{"devices": [{"name": "gpu-{i}", "repeat": 300}]}]}
+    few = {"driver": DRIVER, "pool": "{node}-p", "slices": [{"devices": [{"name": "gpu-{i}", "repeat": 4}]}]}
+
+    def pools() -> list[tuple[str, str, int]]:
+        slices = api.objects["resourceslices"].items()
+        return [(name, obj["spec"]["pool"]["name"], len(obj["spec"]["devices"])) for name, obj in sorted(slices)]
+
+    async with running(api, nodes=1, drivers=[many]):
+        await until_true(lambda: len(pools()) == 4)
+    was = {name: uid_of(obj) for name, obj in api.objects["resourceslices"].items()}
+    async with running(api, 1, {**POOL, "name": "other"}, drivers=[few]):
+        wanted = [("f-pools-0", "other", 1), ("gpu-0-gpu.example.com-0", "gpu-0-p", 4)]
+        await until_true(lambda: pools() == wanted)
+    assert not {uid_of(obj) for obj in api.objects["resourceslices"].values()} & set(was.values())
 
 
 LOST, ADDED = "example.com/lost", "example.com/added"
