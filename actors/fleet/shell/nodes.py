@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from actors.fleet.shell.rejections import reporting
 from actors.fleet.simulated.node import Node
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
@@ -60,8 +61,9 @@ class FleetNodes:
         self._nodes = nodes
         self._fleet = fleet
         self._on_change = on_change
-        self._queue = WorkQueue(self._work, log, WORKERS)
-        self._leases = WorkQueue(self._work, log, LEASE_WORKERS)
+        work = reporting(self._work)
+        self._queue = WorkQueue(work, log, WORKERS)
+        self._leases = WorkQueue(work, log, LEASE_WORKERS)
         """Apart from the rest, so that nothing keeps a node from its heartbeat."""
         options = InformerOptions(label_selector=f"{FLEET}={fleet}", keep=reduced_node)
         self._informer = Informer(client, NODES, options, self)

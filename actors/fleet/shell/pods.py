@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from actors.fleet.shell.nodes import reduced_node
+from actors.fleet.shell.rejections import reporting
 from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod, fingerprint, packed, take_over
 from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
@@ -53,7 +54,7 @@ class FleetPods:
         self._start_s = start_s
         self.on_status: Callable[[Pod, Object], None] = lambda pod, status: None
         """Called with each status that the API took."""
-        self._queue = WorkQueue(self._work, log, WORKERS)
+        self._queue = WorkQueue(reporting(self._work), log, WORKERS)
         bound = InformerOptions(field_selector="spec.nodeName!=", keep=reduced_pod, on_doubt=self._doubt)
         self._informer = Informer(client, PODS, bound, self)
         self.pods: dict[str, Pod] = {}

@@ -123,6 +123,21 @@ async def test_slices_follow_a_profile_with_other_pools_and_fewer_devices() -> N
     assert not {uid_of(obj) for obj in api.objects["resourceslices"].values()} & set(was.values())
 
 
+async def test_writes_that_the_user_may_not_make_are_reported_once_a_kind(caplog: pytest.LogCaptureFixture) -> None:
+    api = MemoryApi()
+    forbidden = (RESOURCESLICES.plural, PODS.plural)
+    api.fault = lambda verb, resource, name: (
+        ApiError(403, {"message": f"{resource.plural} is forbidden"}) if resource.plural in forbidden else None
+    )
+    async with running(api):
+        for name in ("p", "q"):
+            bind(api, name)
+        await until_true(lambda: "kind=pod " in caplog.text and "kind=slices " in caplog.text)
+        await asyncio.sleep(0.1)
+    texts = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert sorted(text.partition("kind=")[2].split()[0] for text in texts) == ["pod", "pools", "slices"]
+
+
 LOST, ADDED = "example.com/lost", "example.com/added"
 
 
