@@ -121,11 +121,13 @@ def parse_script(name: str, raw: bytes, kind: type[S]) -> S:
     from protocols.kube.yaml_text import read_yaml
 
     try:
-        document = read_yaml(raw, MAX_SCRIPT_BYTES).value
+        document = read_yaml(raw, MAX_SCRIPT_BYTES)
     except yaml.YAMLError as error:
         raise ScriptInvalid(f"{name} is no YAML: {' '.join(str(error).split())}") from None
+    if document.repeated:
+        raise ScriptInvalid(f"{name}: {document.repeated[0]}")
     try:
-        return msgspec.convert(document, kind, dec_hook=_read)
+        return msgspec.convert(document.value, kind, dec_hook=_read)
     except msgspec.ValidationError as error:
         raise ScriptInvalid(f"{name}: {_plain(error, kind)}") from None
 

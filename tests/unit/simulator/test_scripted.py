@@ -41,6 +41,7 @@ def test_no_times(text: object) -> None:
         ("devices: 100001", "s.yaml: devices must be 0 to 100000"),
         ("preferred: best", "s.yaml: unknown word 'best' at preferred"),
         ("repeat: 5s\nsteps: [{at: 5s}]", "s.yaml: repeat must be later than the last step, at 5s"),
+        ("numa: 2\ndevices: 4\nnuma: 3", 's.yaml: line 3: key "numa" already set in map'),
         ("devices: [{id: a, numa: x}]", "s.yaml: Expected a number or a list, got a text at devices[0].numa"),
     ],
 )
