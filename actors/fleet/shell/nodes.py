@@ -69,6 +69,8 @@ class FleetNodes:
         self._informer = Informer(client, NODES, options, self)
         self.registered: set[str] = set()
         """Names of the nodes that have an object and a lease."""
+        self._deleted: set[str] = set()
+        """Names of nodes whose object was deleted while they were there: one that somebody makes anew reports again."""
         self._earlier = set(nodes)
         """Names of nodes that may have slices of an earlier run beyond those of the profile."""
         self._taken = asyncio.Queue[str]()
@@ -113,6 +115,7 @@ class FleetNodes:
     def resume(self, node: Node) -> None:
         """Let a silent node report again; one that was deleted registers anew."""
         node.silent = False
+        self._deleted.discard(node.name)
         if not node.object:
             self.registered.discard(node.name)
         self.report(node)
@@ -124,7 +127,10 @@ class FleetNodes:
     def on_add(self, obj: Object) -> None:
         node = self._nodes.get(obj["metadata"]["name"])
         if node is not None and labels_of(obj).get(FLEET) == self._fleet:
-            if node.shown(cast("views.Node", obj)):
+            changed = node.shown(cast("views.Node", obj))
+            if node.name in self._deleted:
+                self.resume(node)
+            elif changed:
                 self.report(node)
             self._on_change(node)
 
@@ -132,8 +138,10 @@ class FleetNodes:
         self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
-        """Nobody registers a node again that was deleted: it ends here, as with a machine that was taken away."""
+        """The fleet does not register a node again that was deleted, as a kubelet that goes on does not."""
         if (node := self._nodes.get(obj["metadata"]["name"])) is not None:
+            if not node.silent:
+                self._deleted.add(node.name)
             node.object, node.silent = {}, True
 
     # work

@@ -138,6 +138,25 @@ async def test_writes_that_the_user_may_not_make_are_reported_once_a_kind(caplog
     assert sorted(text.partition("kind=")[2].split()[0] for text in texts) == ["pod", "pools", "slices"]
 
 
+async def test_node_that_somebody_makes_anew_reports_again_unless_it_was_silent() -> None:
+    """As `kubectl replace --force` does, after which a kubelet goes on."""
+    api = MemoryApi()
+    async with running(api) as fleet:
+        await until_true(lambda: len(api.objects["resourceslices"]) == 3)
+        fleet.nodes["gpu-1"].silent = True
+        for name in fleet.nodes:
+            api.drop(NODES, name)
+            api.drop(LEASES, name, "kube-node-lease")
+        await until_true(lambda: not any(node.object for node in fleet.nodes.values()))
+        labels = {"nodeplane.dev/fleet": "f"}
+        made = [uid_of(api.put(NODES, {"metadata": {"name": name, "labels": labels}})) for name in fleet.nodes]
+        await until_true(lambda: list(api.objects["leases"]) == ["kube-node-lease/gpu-0"])
+        owner = api.objects["leases"]["kube-node-lease/gpu-0"]["metadata"]["ownerReferences"][0]
+        assert owner["uid"] == made[0]
+        await until_true(lambda: bool(api.objects["nodes"]["gpu-0"].get("status")))
+        assert fleet.nodes["gpu-1"].silent
+
+
 LOST, ADDED = "example.com/lost", "example.com/added"
 
 
