@@ -20,7 +20,7 @@ from protocols.lifecycle.pods import runtime_status
 from protocols.lifecycle.pods.admission import REJECTED
 from protocols.lifecycle.pods.claims import check, entries, uses_claims
 from protocols.lifecycle.pods.deadline import EXCEEDED, deadline_ns
-from protocols.lifecycle.pods.hollow import HollowScript, parse_duration, read_hollow
+from protocols.lifecycle.pods.hollow import HOLLOW, HollowScript, parse_duration, read_hollow
 from protocols.lifecycle.pods.probes import FIELDS, ProbeVerdict, probed
 from protocols.lifecycle.pods.resources import Sizes
 from protocols.lifecycle.pods.stages import Facts, advance
@@ -343,7 +343,7 @@ class PodStep:
 
     def _read_script(self) -> None:
         try:
-            self._script = read_hollow(self._annotations, simulated=True) or HollowScript()
+            self._script = read_hollow({**self._annotations, HOLLOW: "true"}, simulated=True) or self._script
             self._stop_ns = parse_duration(text) if (text := self._annotations.get(STOP, "")) else 0
             for kind in FIELDS:
                 read_outcomes(self._annotations, kind)

@@ -62,9 +62,10 @@ def test_init_containers_without_a_script_succeed_at_once(world: FleetWorld) -> 
     assert condition(world.status(pod), "Ready") == "True"
 
 
-def test_crashed_container_comes_again_with_back_off(world: FleetWorld) -> None:
+@pytest.mark.parametrize("hollow", ["true", "false"])
+def test_crashed_container_comes_again_with_back_off(world: FleetWorld, hollow: str) -> None:
     script = {"nodeplane.dev/hollow-duration": "1s", "nodeplane.dev/hollow-exit-code": "3"}
-    pod = world.add("p", annotations=script)
+    pod = world.add("p", annotations={"nodeplane.dev/hollow": hollow, **script})
     world.advance(3)
     shown = world.status(pod)["containerStatuses"][0]
     assert shown["restartCount"] == 1
