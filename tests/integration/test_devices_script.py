@@ -36,7 +36,7 @@ resource: example.com/other
 devices: 1
 steps:
   - {at: 0.5s, register: {version: v9}}
-  - {at: 1s, exit: 3}
+  - {at: 3s, exit: 3}
 """
 
     async with running_node(**ONLY) as node:
