@@ -1,9 +1,11 @@
-"""Facts from /proc: the fields of /proc/PID/stat, and the boot of the machine.
+"""Facts from /proc: the fields of /proc/PID/stat, sizes of memory, and the boot of the machine.
 
-A name may hold any bytes, brackets and blanks too: fields are counted behind its last bracket, and nothing is decoded.
+A process's name may hold any bytes, brackets and blanks too: fields are counted behind its last bracket, and nothing of
+them is decoded.
 """
 
 import os
+import re
 
 STATE, PARENT, GROUP, SESSION = 0, 1, 2, 3
 MINOR_FAULTS, MAJOR_FAULTS = 7, 9
@@ -13,6 +15,21 @@ RESIDENT = 21
 """In pages."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks a second."""
+_SIZE = re.compile(r"(\w+):\s+(\d+) kB", re.ASCII)
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """Return a file of the kernel without blanks around it, "" if it cannot be read."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def sizes(path: str | os.PathLike[str]) -> dict[str, int]:
+    """Return the bytes that a meminfo or smaps_rollup lists by name; none if it cannot be read."""
+    return {name: int(kib) * 1024 for name, kib in _SIZE.findall(read_text(path))}
 
 
 def pids() -> list[int]:
@@ -37,11 +54,7 @@ def stat_number(pid: int, field: int) -> int:
 
 def boot_id() -> str:
     """Return the id of this boot of the machine, "" if the kernel has none: what an earlier one recorded has ended."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
+    return read_text("/proc/sys/kernel/random/boot_id")
 
 
 def cpu_s(fields: list[bytes]) -> float:

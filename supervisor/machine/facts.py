@@ -15,6 +15,7 @@ import msgspec
 
 from protocols.errors import NodeplaneError
 from protocols.process.namespaces import NAMESPACES, has_sys_admin, try_namespaces
+from protocols.process.proc import read_text, sizes
 from supervisor.base.options import PlaneOptions, default_root, layout_of
 from supervisor.root.directories import check_directory
 from supervisor.root.lock import supervisors
@@ -86,7 +87,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     programs: dict[str, str]
 
 
-def machine(root: str = "", proc: Path = Path("/proc"), sysfs: Path = Path("/sys")) -> MachineFacts:
+def machine(root: str = "") -> MachineFacts:
     """Read the facts; `root` is that of the plane, empty for the default one."""
     chosen = root or default_root()
     error, running = _root_state(chosen)
@@ -96,17 +97,17 @@ def machine(root: str = "", proc: Path = Path("/proc"), sysfs: Path = Path("/sys
         python=platform.python_version(),
         sqlite=sqlite3.sqlite_version,
         uid=os.geteuid(),
-        sys_admin=has_sys_admin(proc),
-        namespaces=tuple(name for name in NAMESPACES if (proc / "self" / "ns" / name).is_symlink()),
+        sys_admin=has_sys_admin(),
+        namespaces=tuple(name for name in NAMESPACES if Path("/proc/self/ns", name).is_symlink()),
         unshare_error=try_namespaces(),
-        cgroups=cgroups(_text(proc / "self" / "mounts"), _text(proc / "self" / "cgroup")),
-        shm=_shm_size(_text(proc / "self" / "mounts")),
+        cgroups=cgroups(read_text("/proc/self/mounts"), read_text("/proc/self/cgroup")),
+        shm=_shm_size(read_text("/proc/self/mounts")),
         descriptors=resource.getrlimit(resource.RLIMIT_NOFILE),
-        inotify=(_number(proc, "max_user_instances"), _number(proc, "max_user_watches")),
+        inotify=(_inotify("max_user_instances"), _inotify("max_user_watches")),
         clock_resolution=time.get_clock_info("monotonic").resolution,
-        clocksource=_text(sysfs / "devices/system/clocksource/clocksource0/current_clocksource").strip(),
+        clocksource=read_text("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         wall_time=time.time(),
-        memory=_available_memory(_text(proc / "meminfo")),
+        memory=sizes("/proc/meminfo").get("MemAvailable", 0),
         root=chosen,
         root_error=error,
         disk=shutil.disk_usage(_existing(Path(chosen))).free,
@@ -134,7 +135,7 @@ def cgroups(mounts: str, membership: str) -> Cgroups:
     versions, writable = set(), set()
     for fields in (line.split() for line in mounts.splitlines() if " cgroup" in line):
         place, kind, options = Path(fields[1]), fields[2], fields[3].split(",")
-        names = set(options) if kind == "cgroup" else set(_text(place / "cgroup.controllers").split())
+        names = set(options) if kind == "cgroup" else set(read_text(place / "cgroup.controllers").split())
         if not names & set(CONTROLLERS):
             continue
         versions.add("v1" if kind == "cgroup" else "v2")
@@ -154,21 +155,9 @@ def _shm_size(mounts: str) -> int:
     return shutil.disk_usage("/dev/shm").total
 
 
-def _available_memory(meminfo: str) -> int:
-    line = next((line for line in meminfo.splitlines() if line.startswith("MemAvailable:")), "x 0")
-    return int(line.split()[1]) * 1024
-
-
-def _number(proc: Path, name: str) -> int:
-    text = _text(proc / "sys" / "fs" / "inotify" / name).strip()
+def _inotify(name: str) -> int:
+    text = read_text(f"/proc/sys/fs/inotify/{name}")
     return int(text) if text.isdecimal() else 0
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(errors="replace")
-    except OSError:
-        return ""
 
 
 def _existing(path: Path) -> Path:

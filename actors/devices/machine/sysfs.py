@@ -16,6 +16,7 @@ from actors.devices.model.errors import MachineUnreadable
 from actors.devices.topology.hints import NumaInfo
 from protocols.errors import SettingsInvalid
 from protocols.node.cpulist import parse_list
+from protocols.process.proc import read_text, sizes
 
 KIB = 1024
 _NODE, _CPU = re.compile(r"node(\d+)"), re.compile(r"cpu(\d+)")
@@ -46,7 +47,7 @@ class Hardware(msgspec.Struct, frozen=True):
 def read_hardware(root: Path) -> Hardware:
     """Raises MachineUnreadable."""
     nodes = dict(sorted(_numbered(root / "sys/devices/system/node", _NODE)))
-    total = _kib(root / "proc/meminfo", "MemTotal:")
+    total = sizes(root / "proc/meminfo").get("MemTotal", 0)
     lists = {node: _list(path / "cpulist") for node, path in nodes.items()} or {0: frozenset()}
     memory = {node: _node_memory(path) for node, path in nodes.items()} or {0: _flat_memory(root, total)}
     topology = _topology(root, online_cpus(root), lists)
@@ -62,7 +63,7 @@ def online_cpus(root: Path) -> Cpus:
         MachineUnreadable: There is no CPU.
     """
     base = root / "sys/devices/system/cpu"
-    text = _text(base / "online")
+    text = read_text(base / "online")
     cpus = _parse(text, base) if text else frozenset(cpu for cpu, _ in _numbered(base, _CPU))
     if not cpus:
         raise MachineUnreadable(f"no CPU is described below {base}; is it a sysfs tree?")
@@ -93,7 +94,7 @@ def _last_cache(path: Path) -> Cpus:
 
 
 def _node_memory(path: Path) -> dict[str, int]:
-    return {"memory": _kib(path / "meminfo", "MemTotal:"), **_huge(path / "hugepages")}
+    return {"memory": sizes(path / "meminfo").get("MemTotal", 0), **_huge(path / "hugepages")}
 
 
 def _flat_memory(root: Path, total: int) -> dict[str, int]:
@@ -115,16 +116,9 @@ def _binary(size: int) -> str:
 
 
 def _distances(path: Path, nodes: list[int]) -> dict[int, int]:
-    return dict(zip(nodes, (int(part) for part in _text(path / "distance").split() if part.isdigit()), strict=False))
-
-
-def _kib(path: Path, label: str) -> int:
-    """Return the number after `label` in bytes. In a node's file the node's name comes first."""
-    for line in _text(path).splitlines():
-        words = line.split()
-        if label in words and words.index(label) + 1 < len(words) and words[words.index(label) + 1].isdigit():
-            return int(words[words.index(label) + 1]) * KIB
-    return 0
+    return dict(
+        zip(nodes, (int(part) for part in read_text(path / "distance").split() if part.isdigit()), strict=False)
+    )
 
 
 def _numbered(path: Path, pattern: re.Pattern[str]) -> Iterator[tuple[int, Path]]:
@@ -139,7 +133,7 @@ def _entries(path: Path) -> list[Path]:
 
 
 def _list(path: Path) -> Cpus:
-    return _parse(_text(path), path)
+    return _parse(read_text(path), path)
 
 
 def _parse(text: str, path: Path) -> Cpus:
@@ -151,12 +145,5 @@ def _parse(text: str, path: Path) -> Cpus:
 
 def _number(path: Path) -> int:
     """Return -1 without a number."""
-    text = _text(path)
+    text = read_text(path)
     return int(text) if text.lstrip("-").isdigit() else -1
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

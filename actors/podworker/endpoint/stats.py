@@ -15,6 +15,7 @@ from actors.podworker.endpoint.errors import RuntimeUnavailable, StreamTargetMis
 from protocols.bus import BusError
 from protocols.kube.times import format_ns
 from protocols.messages.pleg import PodStatus
+from protocols.process.proc import sizes
 from protocols.wire import cri_pb2 as pb
 
 FRESH_S = 1.0
@@ -120,10 +121,9 @@ def _machine() -> ContainerUsage:
     with contextlib.suppress(OSError, ValueError, IndexError):
         ticks = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
         busy = sum(ticks) - sum(ticks[index] for index in _IDLE)
-        words = [line.split() for line in Path("/proc/meminfo").read_text().splitlines()]
-        memory = {line[0]: int(line[1]) * 1024 for line in words if len(line) > 1}
-        used, working = (memory["MemTotal:"] - memory.get(free, 0) for free in ("MemFree:", "MemAvailable:"))
-        return ContainerUsage(time.time_ns(), busy * _TICK_NS, used, working, memory.get("AnonPages:", working))
+        memory = sizes("/proc/meminfo")
+        used, working = (memory.get("MemTotal", 0) - memory.get(free, 0) for free in ("MemFree", "MemAvailable"))
+        return ContainerUsage(time.time_ns(), busy * _TICK_NS, used, working, memory.get("AnonPages", working))
     return ContainerUsage(time.time_ns())
 
 

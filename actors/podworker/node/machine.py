@@ -9,7 +9,7 @@ from pathlib import Path
 from protocols.lifecycle.node.status import MachineInfo
 from protocols.process.files import write_atomic
 from protocols.process.layout import Layout
-from protocols.process.proc import boot_id
+from protocols.process.proc import boot_id, read_text, sizes
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "arm"}
 NOWHERE = ("192.0.2.1", 9)
@@ -24,19 +24,19 @@ def read_machine(layout: Layout, node_ip: str) -> MachineInfo:
         local=not node_ip,
         instance=instance_of(layout.node_id),
         cpus=os.cpu_count() or 1,
-        memory_kib=_memory_kib(),
+        memory_kib=sizes("/proc/meminfo").get("MemTotal", 0) // 1024,
         storage_kib=storage.f_blocks * storage.f_frsize // 1024,
         architecture=ARCHITECTURES.get(platform.machine(), platform.machine()),
         kernel=platform.release(),
         os_image=_os_image(),
-        machine_id=_text("/etc/machine-id"),
+        machine_id=read_text("/etc/machine-id"),
         boot_id=boot_id(),
     )
 
 
 def instance_of(path: Path) -> str:
     """Return the root's identity, created on first use. Empty if it cannot be written: then names are not protected."""
-    if known := _text(str(path)):
+    if known := read_text(path):
         return known
     identity = str(uuid.uuid4())
     try:
@@ -67,22 +67,8 @@ def has_unified_cgroups() -> bool:
     return Path("/sys/fs/cgroup/cgroup.controllers").exists()
 
 
-def _memory_kib() -> int:
-    for line in _text("/proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1])
-    return 0
-
-
 def _os_image() -> str:
-    for line in _text("/etc/os-release").splitlines():
+    for line in read_text("/etc/os-release").splitlines():
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip('"')
     return "Linux"
-
-
-def _text(path: str) -> str:
-    try:
-        return Path(path).read_text(errors="replace").strip()
-    except OSError:
-        return ""

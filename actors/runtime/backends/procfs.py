@@ -46,11 +46,7 @@ def _add(total: ProcessUsage, fields: list[bytes], rss: int) -> ProcessUsage:
 
 def _rss(pid: int) -> int:
     """Return the exact RSS, 0 if unreadable. /proc/PID/stat lags by dozens of pages, all a small process has."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("Rss:")), 0)
+    return proc.sizes(f"/proc/{pid}/smaps_rollup").get("Rss", 0)
 
 
 def _children_ns(fields: list[bytes]) -> int:

@@ -3,13 +3,12 @@
 import argparse
 import asyncio
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from protocols.messages import cri
 from protocols.messages.cri import CriCall, CriReply
 from protocols.messages.supervisor import PlaneStatus
-from protocols.process.proc import PARENT, stat_number
+from protocols.process.proc import PARENT, sizes, stat_number
 from supervisor.base.errors import until_interrupted
 from supervisor.base.terminal import Table, clear, show
 from supervisor.cli.flags import layout_from
@@ -78,11 +77,7 @@ def cpu_seconds(pid: int) -> float:
 
 def pss_mib(pid: int) -> float:
     """Return the proportional set size of a process; 0 if it is gone or not ours."""
-    try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    except OSError:
-        return 0.0
-    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:")), 0.0)
+    return sizes(f"/proc/{pid}/smaps_rollup").get("Pss", 0) / MIB
 
 
 MIB = 1024 * 1024
