@@ -15,7 +15,7 @@ RESIDENT = 21
 """In pages."""
 TICKS = os.sysconf("SC_CLK_TCK")
 """Clock ticks a second."""
-_SIZE = re.compile(r"(\w+):\s+(\d+) kB", re.ASCII)
+_SIZE = re.compile(r"\b(\w+):\s+(\d+) kB", re.ASCII)
 
 
 def read_text(path: str | os.PathLike[str]) -> str:

@@ -14,12 +14,9 @@ REPEATED = (*"1aA-. /['\":,=@%{(\n_", "1s", "1.", "a.", "a-", "a,", "['", "\\a",
 BEGINNINGS = ("", "1", "a", "{", "'", "iqn.2000-01.")
 
 BOUNDED = {
-    "actors.apiserver.api.request.query._PART",
-    "protocols.cel.functions.conversions._PARTS",
     "protocols.kinds.go_source.IMPORT",
     "protocols.kinds.go_source.TAG",
-    "protocols.kube.formats.PART",
-    "protocols.lifecycle.pods.hollow._PART",
+    "protocols.kube.times._PART",
     "protocols.recording.samples._LABEL",
 }
 """Search texts that are short, valid or our own."""
