@@ -373,7 +373,7 @@ async def test_pleg_death_of_a_container_is_an_event_and_a_latency(plane: Plane,
 
 
 async def test_timeline_plots_processor_memory_and_rates(plane: Plane, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("supervisor.console.feed.metrics.SMALL_S", 0.5)
+    monkeypatch.setattr("supervisor.console.feed.feed.SMALL_S", 0.5)
     async with console(plane, (100, 40)) as driven:
         await driven.press("6")
         await driven.shows("CPU", "memory (PSS)", "bus messages", "store commits", "API requests")

@@ -1,13 +1,22 @@
-"""Clients of the API server: pods, referenced objects, events and services."""
+"""Clients of the API server: pods, referenced objects, events and services.
+
+One request answers all reads of an object that several pods need at once:
+
+- A read joins another one of the same object only before that is sent: no pod gets an object from before it asked. At
+  most one request for an object is under way, and one waits for it.
+- The root certificate of a namespace, which every pod mounts with its token, is retained for RETAINED_S. It changes
+  with the cluster's certificate authority alone, and files of volumes follow their sources within a minute anyway.
+"""
 
 import asyncio
 import contextlib
-from collections.abc import Iterable
-from typing import Protocol, cast
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol, TypeAlias, cast
 from urllib.parse import urlsplit
 
-from actors.podworker.clients.shared_reads import SharedReads
 from actors.podworker.model.dependencies import Address
+from protocols.bounded import BoundedMap
 from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import (
@@ -25,6 +34,56 @@ from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.lifecycle.status.events import field_path
+from protocols.process.tasks import shared
+
+ROOT_CA = "kube-root-ca.crt"
+"""Name of the ConfigMap with the root certificate in each namespace."""
+RETAINED_S = 10.0
+MAX_RETAINED = 256
+"""Namespaces."""
+
+Key: TypeAlias = tuple[str, str, str]
+"""Kind, namespace and name."""
+Load: TypeAlias = Callable[[], Awaitable[Object | None]]
+
+
+class SharedReads:
+    """Reads in flight, and objects that were read a moment ago, by kind, namespace and name."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._waiting: dict[Key, asyncio.Task[Object | None]] = {}
+        self._sent: dict[Key, asyncio.Task[Object | None]] = {}
+        self.retained = BoundedMap[Key, tuple[float, Object]](MAX_RETAINED)
+        """Objects with the time until which they are valid."""
+
+    async def read(self, key: Key, load: Load) -> Object | None:
+        """Return what `load` returns, called for this read or another one that waits. Raises what it raises."""
+        until, obj = self.retained.get(key, (0.0, {}))
+        if self._clock() < until:
+            return obj
+        task = self._waiting.get(key)
+        if task is None:
+            task = self._waiting[key] = shared(self._run(key, load), "read", " ".join(key))
+        return await asyncio.shield(task)
+
+    async def _run(self, key: Key, load: Load) -> Object | None:
+        if (earlier := self._sent.get(key)) is not None:
+            await asyncio.wait([earlier])
+        self._sent[key] = self._waiting.pop(key)
+        try:
+            obj = await load()
+        finally:
+            del self._sent[key]
+        self._retain(key, obj)
+        return obj
+
+    def _retain(self, key: Key, obj: Object | None) -> None:
+        kind, _, name = key
+        if obj is None or (kind, name) != ("ConfigMap", ROOT_CA):
+            return
+        self.retained[key] = (self._clock() + RETAINED_S, obj)
+
 
 PARALLEL_READS = 16
 READ_S = 5.0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.simulator.driver.claims import Claims, Prepared
-from actors.simulator.plugin.registration import Registration
+from actors.simulator.plugin.process import Registration
 from actors.simulator.plugin.server import PluginServer
 from protocols.podresources.blocking import BlockingPodResources
 from protocols.podresources.session import PodWatchSession

@@ -37,9 +37,8 @@ from supervisor.console.model.metrics import Page, bucket_quantile
 from supervisor.console.model.plane import RED_S, ActorUsage, House, links
 from supervisor.console.model.pleg import DELETED, EVENTS, STATUS_S, WAITING, Pleg
 from supervisor.console.model.pods import PodReplicas, pod_of
-from supervisor.console.model.timeline import COUNTERS, QUANTILES, SERVER_COUNTER
 from supervisor.console.model.watch import WatchPage
-from supervisor.console.model.world import World
+from supervisor.console.model.world import COUNTERS, QUANTILES, SERVER_COUNTER, World
 
 ESCAPE = "\x1b[31mred\x1b[0m\n[bold]gpu[/bold]\u202e"
 

@@ -17,9 +17,8 @@ from protocols.recording.reader import Recording
 from protocols.recording.writer import RecordingWriter
 from supervisor.console.drawing.text import plain
 from supervisor.console.model.pods import Pod
-from supervisor.console.replay.slider import slider_line, time_at
 from supervisor.console.replay.world import overview, world_at
-from supervisor.console.replay_app import READ_ONLY, Replay
+from supervisor.console.replay_app import READ_ONLY, Replay, slider_line, time_at
 
 BEGIN_MS = 1_700_000_000_000
 KILLED, SWITCHED, BROKEN, FAR, SECONDS = 30, 40, 45, 55, 60

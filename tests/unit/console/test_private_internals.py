@@ -26,7 +26,7 @@ INTERNALS = {
     "actors/apiserver/http/connection/responses.py": {"_Compress"},
     "actors/otlp/bounded_session.py": {"_new_conn"},
     "deploy/pytest-nodeplane/src/pytest_nodeplane/every_step.py": {"_fixtureinfo", "_setupstate"},
-    "protocols/process/sessions.py": {"_retry_connection"},
+    "actors/apiserver/http/nodes/client.py": {"_retry_connection"},
     "protocols/serving/connection.py": {"_messages", "_upgraded"},
     "protocols/streams/masked.py": {"_message_tail", "_payload_parser", "_post_start", "_reader"},
     "protocols/streams/turns.py": {"_autoping", "_conn", "_reading_paused"},

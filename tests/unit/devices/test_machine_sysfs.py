@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from actors.devices.cpu import state_file as cpu_file
-from actors.devices.machine.state_files import StateFiles
+from actors.devices.machine.machine_manager import StateFiles
 from actors.devices.machine.sysfs import online_cpus, read_hardware
 from actors.devices.memory import state_file as memory_file
 from actors.devices.memory.nodes import MemoryTable, NodeMemory

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from protocols.kinds.batch.schedules import schedule_fault, zone_faults
+from protocols.kinds.batch.cron_jobs import schedule_fault, zone_faults
 from tests.support.workloads import (
     CRON,
     JOB,

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from actors.podworker.clients.api import ApiObjects
-from actors.podworker.clients.shared_reads import MAX_RETAINED, RETAINED_S, ROOT_CA, SharedReads
+from actors.podworker.clients.api import MAX_RETAINED, RETAINED_S, ROOT_CA, ApiObjects, SharedReads
 from protocols.kube.errors import ApiAway
 from protocols.lifecycle.pods.types import PodSpec
 

@@ -29,7 +29,7 @@ from actors.devices.plugins.connections import PluginConnections
 from actors.devices.watcher.sockets import Operation
 from actors.devices.watcher.watcher import PluginWatcher
 from actors.frontdoor.serving.server import StandardServices
-from actors.podworker.clients.shared_reads import SharedReads
+from actors.podworker.clients.api import SharedReads
 from actors.podworker.endpoint.metrics_pages import MetricsPages
 from actors.podworker.pods.containers.killer import Killer
 from actors.podworker.pods.volumes import volumes

@@ -11,8 +11,8 @@ import pytest
 
 from supervisor.base.errors import UsageError
 from supervisor.cli.main import main
-from supervisor.testing import changes
-from supervisor.testing.changes import SavedFiles
+from supervisor.testing import watching
+from supervisor.testing.watching import SavedFiles
 from tests.support.plane import until
 
 
@@ -47,7 +47,7 @@ def test_caches_dependencies_and_hidden_files_are_no_saves(name: str, tmp_path: 
 
 def test_output_of_the_command_itself_is_no_save(tmp_path: Path) -> None:
     code = (
-        "from supervisor.testing.changes import SavedFiles; "
+        "from supervisor.testing.watching import SavedFiles; "
         "c = SavedFiles(['.']); print(flush=True); exit(len(c.found()))"
     )
     with (tmp_path / "log.txt").open("w") as log:
@@ -65,7 +65,7 @@ def test_saves_close_to_one_another_are_one(tmp_path: Path) -> None:
 
 
 def test_too_many_files_and_missing_paths_are_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(changes, "MOST_FILES", 3)
+    monkeypatch.setattr(watching, "MOST_FILES", 3)
     for number in range(4):
         touch(tmp_path / str(number))
     with pytest.raises(UsageError, match="more than 3 files; give paths"):
@@ -82,7 +82,7 @@ def test_watch_rejects_a_root_of_the_users(capsys: pytest.CaptureFixture[str]) -
 
 PROGRAM = """
 import sys
-from supervisor.testing import changes, watching
+from supervisor.testing import watching
 from supervisor.testing.plane import TestPlane
 
 class Plane(TestPlane):
@@ -92,7 +92,7 @@ class Plane(TestPlane):
     def runs(self): return True
     def environment(self): return {"PLANE": str(self.root)}
 
-watching.POLL_S, watching.STOP_S, changes.TOGETHER_S = 0.05, 0.3, 0.02
+watching.POLL_S, watching.STOP_S, watching.TOGETHER_S = 0.05, 0.3, 0.02
 watching.WatchRun._keep = lambda self, reason: None
 sys.exit(watching.WatchRun(Plane, ["sh", sys.argv[1] + "/script"], "", [sys.argv[1]]).run())
 """

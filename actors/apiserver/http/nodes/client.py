@@ -20,7 +20,6 @@ from yarl import URL
 from actors.apiserver.api.errors import NEVER_AGAIN, ServiceUnavailable
 from actors.apiserver.http.nodes.location import Location, NodeUnavailable
 from protocols.messages.podworker import serving_name
-from protocols.process.sessions import send_once
 from protocols.process.tls import Renewed, client_context
 from protocols.streams.accepting import keep_alive
 from protocols.streams.channels import LARGEST_MESSAGE
@@ -70,7 +69,9 @@ class ForwardingClient:
                 ws_response_class=DialedSocket,
                 trace_configs=[no_redirects()],
             )
-            send_once(self._session)
+            # aiohttp would send PUT and DELETE again when a connection ends without a response, although the write may
+            # have taken effect: the caller would get a conflict with its own write. It has no public way to say so.
+            self._session._retry_connection = False
         return self._session
 
     async def close(self) -> None:
