@@ -8,6 +8,7 @@ import msgspec
 from actors.apiserver.api.request.target import unknown_path
 from actors.apiserver.replica.own_writes import OwnWrite, OwnWrites
 from actors.apiserver.replica.replica import Replica
+from actors.apiserver.watch.backlog import Backlog
 from actors.apiserver.watch.bookmarks import ChangeVolume
 from actors.apiserver.watch.hub import Hub, HubOptions
 from actors.apiserver.watch.timers import Alarms, Flusher
@@ -32,6 +33,7 @@ class CatalogOptions(msgspec.Struct, frozen=True):
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
     volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
+    backlog: Backlog = msgspec.field(default_factory=Backlog)
 
 
 class _OfServed(dict[str, T]):
@@ -115,5 +117,5 @@ class Catalog:
 
     def _hub(self, row: Served) -> Hub:
         options = self._options
-        parts = HubOptions(options.meter_of(row), options.alarms, options.flusher, options.volume)
+        parts = HubOptions(options.meter_of(row), options.alarms, options.flusher, options.volume, options.backlog)
         return Hub(self.replicas[row.store], parts, row)

@@ -11,6 +11,7 @@ from actors.apiserver.api.encoding.render import dump, render_object
 from actors.apiserver.api.stored import Stored, view
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from actors.apiserver.watch.backlog import Backlog
 from actors.apiserver.watch.scope import Scope, transition
 from actors.apiserver.watch.timers import Flusher, chunk
 from actors.apiserver.watch.watcher import Meter, Watcher
@@ -68,6 +69,7 @@ class ChannelOptions(msgspec.Struct, frozen=True):
     resource: Served
     replica: Replica
     flusher: Flusher
+    backlog: Backlog
     meter: Meter
     emptied: "Callable[[Channel], None]"
     """Called when the last watch has left."""
@@ -88,7 +90,7 @@ class Channel:
 
     def __init__(self, options: ChannelOptions, scope: Scope) -> None:
         self.scope = scope
-        self.flusher = options.flusher
+        self.flusher, self.backlog = options.flusher, options.backlog
         self.meter = options.meter
         self._resource = options.resource
         version = options.resource.gvr if options.resource.converter.changes else ""

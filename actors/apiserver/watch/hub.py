@@ -9,6 +9,7 @@ from actors.apiserver.api.errors import Expired
 from actors.apiserver.api.request.traces import is_pods, record_watched
 from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
+from actors.apiserver.watch.backlog import Backlog
 from actors.apiserver.watch.bookmarks import BookmarkPacer, BookmarkSweep, ChangeVolume
 from actors.apiserver.watch.channel import Channel, ChannelOptions, error_bytes
 from actors.apiserver.watch.scope import NODE, Index, Scope
@@ -27,6 +28,7 @@ class HubOptions(msgspec.Struct, frozen=True):
     alarms: Alarms = msgspec.field(default_factory=Alarms)
     flusher: Flusher = msgspec.field(default_factory=Flusher)
     volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
+    backlog: Backlog = msgspec.field(default_factory=Backlog)
 
 
 class Hub:
@@ -46,7 +48,9 @@ class Hub:
         self.empty.set()
         self._traced = is_pods(self.resource)
         self._channels: dict[Scope, Channel] = {}
-        self._options = ChannelOptions(self.resource, replica, options.flusher, options.meter, self._emptied)
+        self._options = ChannelOptions(
+            self.resource, replica, options.flusher, options.backlog, options.meter, self._emptied
+        )
         self._pace = BookmarkPacer(options.volume)
         self._sweep = BookmarkSweep(self, options.flusher)
         self._index: Index[Channel] = Index(self._node_of())

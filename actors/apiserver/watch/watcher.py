@@ -2,11 +2,12 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from actors.apiserver.api.encoding.negotiate import PLAIN
 from actors.apiserver.replica.window import Change
+from actors.apiserver.watch.backlog import Backlog
 from actors.apiserver.watch.scope import Scope
 from actors.apiserver.watch.timers import Flusher, chunk
 
@@ -67,6 +68,7 @@ class Shared(Protocol):
 
     scope: Scope
     flusher: Flusher
+    backlog: Backlog
     meter: Meter
     live: "dict[Watcher, Callable[[bytes], None]]"
     lagging: "set[Watcher]"
@@ -104,8 +106,8 @@ class Watcher:
     """
 
     __slots__ = (
-        "_initial", "_queue", "_scheduled", "_size", "_wire", "bookmarks", "channel", "congested", "done",
-        "nothing_sent", "position", "reusable", "start",
+        "_initial", "_queue", "_scheduled", "_wire", "bookmarks", "channel", "congested", "done",
+        "nothing_sent", "position", "reusable", "size", "start",
     )  # fmt: skip
 
     def __init__(self, channel: Shared, start: int, bookmarks: bool) -> None:
@@ -123,7 +125,8 @@ class Watcher:
         self._wire: Wire | None = None
         self._initial: Iterator[bytes] | None = None
         self._queue: deque[bytes] | None = None
-        self._size = 0
+        self.size = 0
+        """Bytes in the queue."""
         self._scheduled = False
         channel.lagging.add(self)
 
@@ -153,8 +156,8 @@ class Watcher:
         """Queue an event of a lagging watch. Return False if it is not sent; a full queue ends the watch."""
         if self.done or rv <= self.start:
             return False
-        if self._queue is not None and (len(self._queue) >= QUEUE_LIMIT or self._size + len(data) > QUEUE_BYTES):
-            self._give_up()
+        if self._queue is not None and (len(self._queue) >= QUEUE_LIMIT or self.size + len(data) > QUEUE_BYTES):
+            self.give_up()
             return False
         self.nothing_sent = False
         self.position = rv
@@ -254,8 +257,13 @@ class Watcher:
 
     def _write_queue(self) -> None:
         if self._queue and not self.congested:
-            queue, self._queue, self._size = self._queue, None, 0
-            self._write(*queue)
+            self._write(*self._emptied())
+
+    def _emptied(self) -> Iterable[bytes]:
+        """Empty the queue, and return what it held."""
+        queue, self._queue, self.size = self._queue or (), None, 0
+        self.channel.backlog.drop(self, queue)
+        return queue
 
     def _write(self, *events: bytes) -> None:
         if self._wire is not None:
@@ -275,7 +283,8 @@ class Watcher:
         if self._queue is None:
             self._queue = deque()
         self._queue.append(data)
-        self._size += len(data)
+        self.size += len(data)
+        self.channel.backlog.add(self, data)
         if not self.congested and self._initial is None:
             self._schedule()
 
@@ -284,7 +293,7 @@ class Watcher:
             self._scheduled = True
             self.channel.flusher.schedule(self)
 
-    def _give_up(self) -> None:
+    def give_up(self) -> None:
         """End the watch of a client that is too slow. It loses the queue; no other watch waits for it."""
         self.channel.meter.slow()
         self.done, self.reusable = True, False
@@ -300,7 +309,8 @@ class Watcher:
             wire.end(self.reusable)
 
     def _forget(self) -> None:
-        self._initial = self._queue = self._wire = None
+        self._emptied()
+        self._initial = self._wire = None
         self.channel.leave(self)
 
 

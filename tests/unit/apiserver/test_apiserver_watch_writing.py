@@ -18,6 +18,7 @@ from actors.apiserver.replica.replica import Replica
 from actors.apiserver.replica.window import Change
 from actors.apiserver.table import TABLE
 from actors.apiserver.watch import begin, channel, watcher
+from actors.apiserver.watch.backlog import BACKLOG_BYTES, Backlog
 from actors.apiserver.watch.begin import Opened, open_watch
 from actors.apiserver.watch.channel import LONGEST_PAUSE, SHARED_BY_MANY, TURN
 from actors.apiserver.watch.hub import Hub, HubOptions
@@ -56,11 +57,11 @@ class Told(Meter):
 class Lab:
     """A hub, driven by hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, backlog: int = BACKLOG_BYTES) -> None:
         self.replica = Replica(PODS)
         self.replica.on_snapshot([], 10)
-        self.flusher, self.meter = ByHand(), Told()
-        self.hub = Hub(self.replica, HubOptions(self.meter, Alarms(), self.flusher))
+        self.flusher, self.meter, self.backlog = ByHand(), Told(), Backlog(backlog)
+        self.hub = Hub(self.replica, HubOptions(self.meter, Alarms(), self.flusher, backlog=self.backlog))
 
     def open(self, fields: str = "", version: int = 10, bookmarks: bool = True) -> Opened:
         scope = Scope("", selection(PODS, "", fields), PLAIN)
@@ -152,6 +153,25 @@ def test_nobody_waits_for_a_connection_that_is_congested() -> None:
     lab.put("e")
     lab.flusher.turn()
     assert slow.writes[-1] is quick.writes[-1], "it shares again"
+
+
+def test_queues_of_all_watches_are_bounded_and_the_longest_end_first() -> None:
+    lab = Lab(backlog=2_000)
+    readers = [Wire(lab.open(), jammed=True) for _ in range(50)]
+    lab.put("first")
+    lab.flusher.settle()
+    lab.put("a", "b")
+    assert lab.backlog.size < 300, "what queues share counts once"
+    alone = Wire(lab.open("metadata.name=z", version=13), jammed=True)
+    lab.put("z")
+    lab.flusher.settle()
+    lab.put("z")
+    assert not lab.meter.slow_ones
+    lab.put(*map(str, range(20)))
+    assert (lab.meter.slow_ones, alone.dropped, {wire.dropped for wire in readers}) == (50, False, {True})
+    alone.relieve()
+    assert names(alone.take()) == ["z", "z"]
+    assert lab.backlog.size == 0
 
 
 def test_the_end_comes_after_what_was_queued_and_its_bookmark() -> None:
