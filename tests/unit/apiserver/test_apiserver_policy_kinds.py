@@ -212,7 +212,7 @@ def test_webhooks_merge_by_their_name() -> None:
     [
         ("ValidatingAdmissionPolicy", {"spec": POLICY}, {"Validations": 1, "ParamKind": "<unset>"}),
         ("ValidatingAdmissionPolicyBinding", {"spec": {"policyName": "p", "paramRef": {"name": "x"}}},
-         {"PolicyName": "p", "ParamRef": "x"}),
+         {"PolicyName": "p", "ParamRef": "*/x"}),
         ("MutatingWebhookConfiguration", {"webhooks": [HOOK]}, {"Webhooks": 1}),
     ],
 )  # fmt: skip

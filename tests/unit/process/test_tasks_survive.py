@@ -50,13 +50,13 @@ async def test_housekeeping_of_the_supervisor_is_restarted(caplog: pytest.LogCap
         setattr(made, name, Mock())
     made._bus.start, made._metrics.start, made._link.start = AsyncMock(), AsyncMock(), AsyncMock()
     made._stopping, made._every_second, made._announce = asyncio.Event(), breaks, Breaks()
-    made._rotate_logs = AsyncMock()
+    made._rotate_logs = rotating = Breaks()
     made._shut_down = AsyncMock()
     running = asyncio.create_task(Supervisor.run(made))
-    await until_async("restarted", lambda: breaks.calls == 2)
+    await until_async("restarted", lambda: breaks.calls == rotating.calls == 2)
     made._stopping.set()
     await running
-    assert FAILURES == {"housekeeping": 1, "announcement": 1}
+    assert FAILURES == {"housekeeping": 1, "log rotation": 1, "announcement": 1}
     assert "task housekeeping failed: ZeroDivisionError: a bug" in caplog.text
     text = own_text(Mock(children={}), 0.0)
     assert 'nodeplane_task_failures_total{task="housekeeping"} 1' in text
