@@ -18,7 +18,7 @@ CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d)(.\d+)?(z|[+-]\d\d:\d\d)", re.ASCII)
 WORDY = re.compile(r"(?<!\d)(\d+)\s*([A-Za-zµ]+)", re.ASCII)
 SECOND = 10**9
 LARGEST_BITS = 1023
-"""Of the nanoseconds of a duration: what a float can hold."""
+"""The most bits of a duration in nanoseconds: a float can hold them."""
 SHORT = UNIT_NS | {"hr": 3600 * SECOND, "d": 86400 * SECOND, "w": 7 * 86400 * SECOND, "wk": 7 * 86400 * SECOND}
 WORDS = {
     "nano": 1, "micro": 10**3, "milli": 10**6, "sec": SECOND, "min": 60 * SECOND, "hour": 3600 * SECOND,

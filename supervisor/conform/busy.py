@@ -15,7 +15,7 @@ from supervisor.conform.program import Program
 from supervisor.conform.verdict import Failed, NotApplicable
 
 OPEN_S = 0.2
-"""How long a stream stays open: one closed at its first message may never get to the loop that waits for changes."""
+"""Time that a stream stays open: one closed at its first message may never get to the loop that waits for changes."""
 NOTICED_S = 2.0
 """Time until a program spins that does: it may notice the end of a call late."""
 RAN_S, MOST_S = 0.5, 30.0

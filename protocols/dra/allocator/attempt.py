@@ -127,7 +127,7 @@ class DeviceIndices(msgspec.Struct, frozen=True):
 
 
 Choices = Iterator[DeviceIndices | None]
-"""What a choice point chooses, one after the other; None after SCANNED devices without a choice."""
+"""Choices of a choice point, in order; None after SCANNED devices without a choice."""
 
 
 class Attempt:

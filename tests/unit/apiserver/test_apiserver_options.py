@@ -106,7 +106,8 @@ def test_check_form_metadata_of_one_for_a_list_is_not_acceptable() -> None:
         check_form(many, TABLE.of("resourceslices"), "get")
     assert check_form(one, PODS, "watch") == check_form(one, PODS, "get") == one
     assert check_form(many, PODS, "list") == many
-    others = [negotiate(f"application/json;as={view};g=meta.k8s.io;v=v1", "None") for view in (one.view, f"{one.view}List")]
+    metadata = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+    others = [negotiate(metadata.format(end), "None") for end in ("", "List")]
     assert {check_form(other, PODS, "watch") for other in others} == {one}, "such watches share the encoding of events"
 
 

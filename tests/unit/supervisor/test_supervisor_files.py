@@ -9,8 +9,8 @@ import socket
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from unittest.mock import Mock
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import msgspec
 import pytest
@@ -238,7 +238,7 @@ def test_certificates_of_a_wrong_clock_are_explained(
         now = datetime.now(UTC) + timedelta(days=365 * years)
         wrong = SimpleNamespace(datetime=Mock(now=lambda zone: now), timedelta=timedelta, UTC=UTC)
         monkeypatch.setattr(issue, "datetime", wrong)
-        monkeypatch.setattr(certificates.time, "time", now.timestamp)
+        monkeypatch.setattr(certificates, "time", SimpleNamespace(time=now.timestamp))
 
     set_clock(made)
     issue.issue(directory, what)
