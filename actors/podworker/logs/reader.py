@@ -193,17 +193,22 @@ class OpenLogFile:
 
     A missing file reads as empty, and so does anything but a regular file: a container that may write to the log
     directory could have placed a link to any file of the host there.
+
+    Without `follow` it ends where it ended when it was opened: a container may write faster than its client reads.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, follow: bool = True) -> None:
         self._path = path
+        self._follow = follow
         self._file: BinaryIO | None = None
+        self._end = 0
 
     def open(self, tail: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             self._file = self._opened()
         if self._file is not None:
             self._file.seek(tail_offset(self._file, tail) if tail >= 0 else 0)
+            self._end = os.fstat(self._file.fileno()).st_size
 
     def _opened(self) -> BinaryIO | None:
         try:
@@ -214,7 +219,9 @@ class OpenLogFile:
             raise
 
     def read(self) -> bytes:
-        return self._file.read(CHUNK) if self._file is not None else b""
+        if self._file is None:
+            return b""
+        return self._file.read(CHUNK if self._follow else max(0, min(CHUNK, self._end - self._file.tell())))
 
     def at_end(self) -> End:
         """Decide how to continue at the end of the file.
@@ -249,7 +256,7 @@ class OpenLogFile:
 
 async def read_log(path: str, options: LogOptions, running: Callable[[], bool]) -> AsyncGenerator[bytes, None]:
     """Yield the requested part of a log in chunks; with `follow` until the container has ended and its log is read."""
-    renderer, file = Renderer(options), OpenLogFile(path)
+    renderer, file = Renderer(options), OpenLogFile(path, options.follow)
     changes = _watching(path) if options.follow else None
     try:
         await asyncio.to_thread(file.open, options.tail)

@@ -16,7 +16,7 @@ from actors.podworker.endpoint import requests
 from actors.podworker.endpoint import requests as query
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.endpoint.requests import PodTarget
-from actors.podworker.logs.reader import LogOptions, Renderer, read_log, stamp_ns, tail_offset
+from actors.podworker.logs.reader import CHUNK, LogOptions, Renderer, read_log, stamp_ns, tail_offset
 from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -139,6 +139,20 @@ def append(path: Path, data: bytes) -> Callable[[], None]:
             file.write(data)
 
     return step
+
+
+async def test_log_that_grows_while_it_is_read_ends(log: Path) -> None:
+    """Else a client that reads more slowly than the container writes has no end of it, and more than its last lines."""
+    count = CHUNK // 20
+    more = append(log, line(1, "a") * count)
+    more()
+    for tail in (-1, count):
+        got = b""
+        async with asyncio.timeout(60), aclosing(read_log(str(log), LogOptions(tail=tail), lambda: True)) as chunks:
+            async for chunk in chunks:
+                got += chunk
+                await asyncio.to_thread(more)
+        assert len(got.splitlines()) == count
 
 
 def test_following_across_rotation_loses_nothing(log: Path) -> None:
