@@ -10,6 +10,7 @@ import asyncio
 import calendar
 import contextlib
 import errno
+import functools
 import os
 import re
 import time
@@ -139,11 +140,17 @@ def stamp_ns(stamp: bytes) -> int | None:
         return None
     whole, digits, sign, hours, minutes = match.groups()
     try:
-        seconds = calendar.timegm(time.strptime(whole.decode().upper(), "%Y-%m-%dT%H:%M:%S"))
+        seconds = _seconds(whole)
     except ValueError:
         return None
     offset = (int(hours) * 60 + int(minutes)) * 60 * (-1 if sign == b"-" else 1) if sign else 0
     return (seconds - offset) * 1_000_000_000 + int((digits or b"0").ljust(9, b"0"))
+
+
+@functools.lru_cache(16)
+def _seconds(text: bytes) -> int:
+    """Parse a date and time; lines of a busy log have few. Raises ValueError."""
+    return calendar.timegm(time.strptime(text.decode().upper(), "%Y-%m-%dT%H:%M:%S"))
 
 
 def tail_offset(file: BinaryIO, lines: int) -> int:
