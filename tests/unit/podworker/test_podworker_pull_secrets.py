@@ -133,8 +133,10 @@ def test_image_is_for_no_pod_without_credentials_once_its_record_is_lost(
     monkeypatch.setattr(pull_records, "MAX_RECORDS", 1)
     records, auth = PullRecords(tmp_path / "pulls"), cri_pb2.AuthConfig(username="one")
     asyncio.run(records.succeeded("r.io/private", "id-1", auth))
-    assert not records.is_restricted("r.io/preloaded", "id-0")
     asyncio.run(records.succeeded("r.io/public", "id-2", None))
+    assert records.is_restricted("r.io/private", "id-1")
+    assert not records.is_restricted("r.io/preloaded", "id-0"), "the record of the public one went"
+    asyncio.run(records.succeeded("r.io/other", "id-3", auth))
     for held in (records, PullRecords(tmp_path / "pulls")):
         assert held.is_restricted("r.io/private", "id-1")
     (tmp_path / "pulled-images.json").write_bytes(b"\xff")

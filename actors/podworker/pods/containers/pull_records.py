@@ -22,7 +22,7 @@ ALL = "*"
 """Entry of an image that was pulled without credentials."""
 MAX_RECORDS, MAX_NAMES, MAX_CREDENTIALS = 2048, 8, 32
 """Most images and pulls, names of an image, credentials of a name. A pod whose name or credentials went pulls again.
-Once an image or a pull went, every pod does for images without a record."""
+Once a private image or a pull went, every pod does for images without a record."""
 log = logging.getLogger("podworker")
 
 
@@ -79,8 +79,17 @@ class PullRecords:
         allowed[_credential(auth) if auth is not None else ALL] = None
         _shrink(allowed, MAX_CREDENTIALS)
         _shrink(names, MAX_NAMES)
-        self._records.lost |= _shrink(pulled, MAX_RECORDS)
+        if len(pulled) > MAX_RECORDS:
+            self._drop_one()
         await self._save()
+
+    def _drop_one(self) -> None:
+        """Drop the record of an image that is for all pods without it as well; else the oldest."""
+        pulled = self._records.pulled
+        public = (id for id, names in pulled.items() if all(ALL in allowed for allowed in names.values()))
+        dropped = next(public, None)
+        self._records.lost |= dropped is None
+        del pulled[dropped or next(iter(pulled))]
 
     def _end(self, image: str) -> None:
         name = _digest(image)
