@@ -55,6 +55,8 @@ def test_a_forward_has_no_container() -> None:
         ("log", {"sinceSeconds": "x"}, BadRequest, "strconv.ParseInt"),
         ("log", {"limitBytes": "9" * 5000}, BadRequest, "value out of range"),
         ("log", {"sinceSeconds": "5", "sinceTime": "2026-01-01T00:00:00Z"}, Invalid, "sinceTime"),
+        ("log", {"stream": "stdout"}, Invalid, 'stream: Unsupported value: "stdout"'),
+        ("log", {"stream": "Stdout", "tailLines": "1"}, Invalid, "cannot be specified together"),
         ("exec", {"stdout": "true"}, BadRequest, "command"),
         ("exec", {"command": "ls"}, BadRequest, "at least 1 of stdin, stdout, stderr"),
     ],

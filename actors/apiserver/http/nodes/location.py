@@ -9,7 +9,7 @@ from multidict import MultiMapping
 from actors.apiserver.api.errors import NEVER_AGAIN, BadRequest, ServiceUnavailable, invalid_object
 from actors.apiserver.api.request.query import flag, integer
 from actors.apiserver.api.request.target import not_found
-from protocols.kinds.check.causes import Cause, forbidden, invalid
+from protocols.kinds.check.causes import Cause, forbidden, invalid, unsupported
 from protocols.kinds.core.nodes import NODES
 from protocols.kube.meta import CONTAINER_LISTS, Object
 from protocols.kube.objects import at, items, text
@@ -19,6 +19,7 @@ REACHABLE = ("InternalDNS", "InternalIP")
 """Address types, best first."""
 LOG_NUMBERS = {"tailLines": 0, "limitBytes": 1, "sinceSeconds": 1}
 """Minimum of each parameter."""
+LOG_STREAMS = ("All", "Stderr", "Stdout")
 STREAMS = {"stdin": "input", "stdout": "output", "stderr": "error", "tty": "tty"}
 """The node's name of each query parameter."""
 
@@ -104,6 +105,11 @@ def check_log_options(query: Mapping[str, str]) -> None:
             causes.append(invalid(key, value, words))
     if query.get("sinceSeconds") and query.get("sinceTime"):
         causes.append(forbidden("[]", "at most one of `sinceTime` or `sinceSeconds` may be specified"))
+    stream = query.get("stream") or LOG_STREAMS[0]
+    if stream not in LOG_STREAMS:
+        causes.append(unsupported("stream", stream, LOG_STREAMS))
+    elif stream != LOG_STREAMS[0] and query.get("tailLines"):
+        causes.append(forbidden("[]", "`tailLines` and specific `stream` cannot be specified together"))
     if causes:
         raise invalid_object("PodLogOptions", "", "", causes)
 
