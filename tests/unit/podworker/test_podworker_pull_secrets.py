@@ -13,8 +13,9 @@ from actors.podworker.model.errors import ImageMissing
 from actors.podworker.pods.containers import pull_records
 from actors.podworker.pods.containers.images import Images, credentials
 from actors.podworker.pods.containers.pull_records import PullRecords
-from protocols.bus import NotFound, Unavailable, error_for
+from protocols.bus import DeadlineExceeded, NotFound, Unavailable, error_for
 from protocols.lifecycle.pods.types import read_pod
+from protocols.messages.cri import ANSWERED
 from protocols.wire import cri_pb2
 from tests.support.podworker_fakes import FakeDependencies, container, pod
 from tests.support.podworker_scene import Scene, at_work
@@ -164,6 +165,19 @@ def test_all_refused_is_a_pull_that_failed(tmp_path: Path) -> None:
     fake.runtime.fail["pull_image"] = [error_for("UNKNOWN", "401"), NotFound("no such image")]
     with pytest.raises(ImageMissing, match="no such image"):
         pulled(fake, one=secret(r__io={"username": "one"}), two=secret(r__io={"username": "two"}))
+
+
+def test_registry_that_does_not_answer_is_a_pull_that_failed(tmp_path: Path) -> None:
+    """containerd answers DEADLINE_EXCEEDED for it, as cri does for a runtime that does not answer."""
+    text = "failed to pull and unpack image: dial tcp 192.0.2.1:443: i/o timeout"
+    fake = FakeDependencies(tmp_path)
+    fake.runtime.fail["pull_image"] = [error_for("DEADLINE_EXCEEDED", text, {ANSWERED: "true"})]
+    with pytest.raises(ImageMissing, match=text):
+        pulled(fake, one=secret(r__io={"username": "one"}))
+    assert fake.recorder.reasons()[-1] == "Failed"
+    fake.runtime.fail["pull_image"] = [error_for("DEADLINE_EXCEEDED", "the runtime did not answer PullImage in time")]
+    with pytest.raises(DeadlineExceeded):
+        pulled(fake, one=secret(r__io={"username": "one"}))
 
 
 def test_reasons_of_cri_for_a_failed_pull_are_those_of_the_container(tmp_path: Path) -> None:

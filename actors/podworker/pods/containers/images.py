@@ -20,6 +20,7 @@ from protocols.kube.jsons import read_json
 from protocols.kube.meta import Object
 from protocols.kube.times import format_duration
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec, format_pod
+from protocols.messages.cri import ANSWERED
 from protocols.process.rates import backoff_delay
 from protocols.wire import cri_pb2
 
@@ -220,9 +221,9 @@ class Images:
             raise ImageMissing(ERR_NAME, message)
         try:
             return await self._deps.runtime.image(image, volume)
-        except (Unavailable, DeadlineExceeded):
-            raise
         except BusError as error:
+            if is_silent(error):
+                raise
             message = f'Failed to inspect image "{image}": {error}'
             self._event(spec, "InspectFailed", message, container, "Warning")
             raise ImageMissing(ERR_INSPECT, message) from None
@@ -238,9 +239,9 @@ class Images:
         began = self._clock()
         try:
             pulled = await self._fetch(pull, known)
-        except (Unavailable, DeadlineExceeded):
-            raise
         except BusError as error:
+            if is_silent(error):
+                raise
             times = failed.times + 1 if failed else 1
             until = self._clock() + backoff_delay(times, FIRST_S, MOST_S)
             reason, why = pull_fault(image, str(error))
@@ -260,10 +261,8 @@ class Images:
             await records.begin(image)
         try:
             reference, accepted = await self._first_accepted(pull, known)
-        except (Unavailable, DeadlineExceeded):
-            raise
-        except BusError:
-            if known:
+        except BusError as error:
+            if known and not is_silent(error):
                 await records.failed(image)
             raise
         found = await self._deps.runtime.image(image, pull.volume) or ImageFound(reference)
@@ -277,10 +276,9 @@ class Images:
         for auth in known[:-1]:
             try:
                 return await self._deps.runtime.pull_image(pull, auth), auth
-            except (Unavailable, DeadlineExceeded):
-                raise
-            except BusError:
-                continue
+            except BusError as error:
+                if is_silent(error):
+                    raise
         last = known[-1] if known else None
         return await self._deps.runtime.pull_image(pull, last), last
 
@@ -296,6 +294,11 @@ class Images:
 
     def _event(self, spec: PodSpec, reason: str, message: str, container: ContainerSpec, kind: str = "Normal") -> None:
         self._deps.recorder.pod(spec, kind, reason, message, container)
+
+
+def is_silent(error: BusError) -> bool:
+    """Return True if the runtime did not answer. It may answer that a deadline has passed, as that of a registry."""
+    return isinstance(error, Unavailable) or (isinstance(error, DeadlineExceeded) and ANSWERED not in error.details)
 
 
 def pull_fault(image: str, text: str) -> tuple[str, str]:
