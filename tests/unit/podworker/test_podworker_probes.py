@@ -395,6 +395,15 @@ async def test_a_failed_post_start_ends_the_container(tmp_path: Path) -> None:
         assert ("Warning", "FailedPostStartHook", "PostStartHook failed") in scene.fake.recorder.events
 
 
+async def test_a_post_start_that_nobody_runs_fails_as_upstreams(tmp_path: Path) -> None:
+    """Else a manifest that works here fails in a cluster."""
+    hook = {"postStart": {"tcpSocket": {"port": 80}}}
+    scene = Scene(tmp_path, pod(container("a", lifecycle=hook), policy="Never"))
+    async with at_work(scene):
+        await scene.until(lambda: scene.status.get("phase") == "Failed")
+        assert ("Warning", "FailedPostStartHook", "PostStartHook failed") in scene.fake.recorder.events
+
+
 async def test_a_failed_post_start_is_the_reason_to_wait_until_the_next_start(tmp_path: Path) -> None:
     scene = Scene(tmp_path, pod(container("a", lifecycle={"postStart": {"exec": {"command": ["no"]}}})))
     scene.fake.runtime.answers["no"] = (1, b"sorry")

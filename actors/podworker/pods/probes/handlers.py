@@ -229,7 +229,7 @@ def _rpc_fault(code: str, details: str, place: str, timeout: float) -> str:
 def hook_of(container: ContainerSpec | None, kind: Literal["postStart", "preStop"]) -> views.LifecycleHandler | None:
     """Return the hook, None if it has no handler."""
     hook = (container.raw.get("lifecycle") or {}).get(kind) or {} if container else {}
-    return hook if hook.get("exec") or hook.get("httpGet") or hook.get("sleep") else None
+    return hook if any(hook.values()) else None
 
 
 def hook_failure(spec: PodSpec, container: ContainerSpec, hook: views.LifecycleHandler, error: Exception) -> str:
@@ -239,7 +239,7 @@ def hook_failure(spec: PodSpec, container: ContainerSpec, hook: views.LifecycleH
         return f"Exec lifecycle hook ([{' '.join(map(str, hook['exec'].get('command') or ()))}]) {where}"
     if hook.get("httpGet"):
         return f"HTTP lifecycle hook ({hook['httpGet'].get('path') or ''}) {where}"
-    return f"Sleep lifecycle hook {where}"
+    return f"Sleep lifecycle hook {where}" if hook.get("sleep") else f"Cannot run handler: {error}"
 
 
 async def run_hook(
@@ -259,8 +259,10 @@ async def run_hook(
             elif hook.get("httpGet"):
                 with contextlib.suppress(aiohttp.ClientPayloadError):
                     await _request(deps, spec, hook["httpGet"], target(container, container_id, ip), timeout)
-            else:
-                await asyncio.sleep(float((hook.get("sleep") or {}).get("seconds") or 0))
+            elif sleep := hook.get("sleep"):
+                await asyncio.sleep(float(sleep.get("seconds") or 0))
+            else:  # the API takes tcpSocket, which no kubelet runs
+                raise HookFailed(f"invalid handler: {', '.join(hook)}")
     except TimeoutError:
         raise HookTimedOut(f"did not end within {timeout:g} s") from None
     except (BusError, OSError, aiohttp.ClientError, ValueError) as error:
