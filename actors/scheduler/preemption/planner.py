@@ -266,14 +266,17 @@ class Planner:
         selection = select_victims(load.view.name, victims, budgets)
         try:
             removed = next(selection)
-            if not await trial.fits(frozenset(removed)):
-                self._reasons[load.view.name] = trial.reasons(frozenset(removed)) or [NOT_ALLOCATABLE]
+            if not await trial.fits(removed):
+                self._reasons[load.view.name] = trial.reasons(removed) or [NOT_ALLOCATABLE]
                 return None
             fits = True
             while True:
                 removed = selection.send(fits)
                 await self._turns.rest_if_due()
-                fits = await trial.fits(frozenset(removed))
+                if time.monotonic() > self._end:  # who was not put back by then may not be in the way
+                    self._late = True
+                    return None
+                fits = await trial.fits(removed)
         except StopIteration as end:
             candidate: Candidate | None = end.value
             return candidate

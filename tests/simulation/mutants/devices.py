@@ -223,17 +223,17 @@ DEVICES = (
     Mutant(
         "budget-ignored",
         "actors/scheduler/preemption/selection.py",
-        old="    for victim in sorted(ordered, key=lambda each: each.uid not in past_budget):\n",
-        new="    for victim in ordered:\n",
+        old="    waiting = [victim.uid for victim in sorted(ordered, key=lambda each: each.uid not in past_budget)]\n",
+        new="    waiting = [victim.uid for victim in ordered]\n",
         mistake="Pods beyond a disruption budget are chosen as victims like others.",
         profile="claims",
     ),
     Mutant(
         "budget-blocks",
         "actors/scheduler/preemption/selection.py",
-        old="    removed = {victim.uid for victim in ordered}\n",
+        old="    removed = frozenset(victim.uid for victim in ordered)\n",
         new="    ordered = [victim for victim in ordered if victim.uid not in violating(ordered, budgets)]\n"
-        "    removed = {victim.uid for victim in ordered}\n",
+        "    removed = frozenset(victim.uid for victim in ordered)\n",
         mistake="No pod beyond a disruption budget is ever preempted.",
         profile="claims",
     ),

@@ -3,12 +3,17 @@
 import asyncio
 import itertools
 import random
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+from unittest.mock import MagicMock
 
 import msgspec
 import pytest
 
+from actors.scheduler.model.nominations import Victim
+from actors.scheduler.model.views import NodeLoad, node_view
+from actors.scheduler.preemption import planner
 from actors.scheduler.preemption.evictor import Evictor
+from actors.scheduler.preemption.trial import Trial
 from protocols.kinds.table import NODES, PODDISRUPTIONBUDGETS, PODS, RESOURCESLICES, Resource
 from protocols.kube.meta import condition, meta
 from protocols.messages.trace import SpanBatch, SpanQuery
@@ -488,3 +493,18 @@ async def test_nodes_that_go_during_a_plan_are_no_candidates(monkeypatch: pytest
         put_pod(api, "high", priority=2)
         await until("the last is evicted", lambda: leaving(api) == ["low-0"])
     assert not [message for _, _, message in life.events.told if "wrong shape" in message]
+
+
+async def test_victims_that_were_not_put_back_in_time_are_no_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow:
+        """The preemptor fits with all gone; of fewer it is not known once time is up."""
+
+        async def fits(self, removed: frozenset[str]) -> bool:
+            await asyncio.sleep(0.02)
+            return len(removed) == 3
+
+    monkeypatch.setattr(planner, "PLAN_TIMEOUT_S", 0.01)
+    world, trial, load = MagicMock(), cast("Trial", Slow()), NodeLoad(node_view({"metadata": {"name": "n1"}}))
+    victims = [Victim(name, "ns", name, 0, 0.0, {}, terminating=False) for name in "abc"]
+    slow = planner.Planner(world, MagicMock())
+    assert await slow._select(load, trial, victims, []) is None

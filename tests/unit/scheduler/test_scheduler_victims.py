@@ -91,6 +91,21 @@ def test_victims_equal_those_found_by_trying_everything(
     assert all(not node.fits(kept_first - {name}) for name in kept_first), "nobody goes in vain"
 
 
+def test_few_questions_tell_few_victims_of_many() -> None:
+    """A question may be a search for devices among thousands."""
+    questions = []
+
+    class LargeNode(SmallNode):
+        def fits(self, removed: frozenset[str]) -> bool:
+            questions.append(len(removed))
+            return {"p700", "p3000"} <= removed
+
+    found = chosen(LargeNode({}, [], (0, 0)), [victim(f"p{at}") for at in range(4096)], [])
+    assert found is not None
+    assert {each.uid for each in found.victims} == {"p700", "p3000"}
+    assert len(questions) < 100
+
+
 def test_budget_is_used_up_by_the_most_important_pods_first() -> None:
     pods = [victim("a", 2, app="x"), victim("b", 1, app="x"), victim("c", 0, app="y")]
     assert violating(pods, budgets_of([budget(1, "x")])) == {"b"}
