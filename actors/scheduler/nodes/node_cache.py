@@ -105,6 +105,8 @@ class Cache(msgspec.Struct):
     nodes: dict[str, NodeLoad] = msgspec.field(default_factory=dict)
     placed: dict[str, tuple[str, PodView]] = msgspec.field(default_factory=dict)
     """Node and view of each pod, by uid."""
+    unloaded: dict[str, dict[str, None]] = msgspec.field(default_factory=dict)
+    """Pods of nodes that are not known, by node."""
     priorities: Counter[int] = msgspec.field(default_factory=Counter)
     """Number of these pods by priority."""
     index: PodIndex = msgspec.field(default_factory=PodIndex)
@@ -135,6 +137,8 @@ class Cache(msgspec.Struct):
             self.images.remove(gone.view.images)
             self.soft_tainted -= bool(gone.view.soft_taints)
             self.changes.mark(name)
+            if gone.pods:
+                self.unloaded[name] = dict.fromkeys(gone.pods)
 
     def place(self, node: str, pod: PodView) -> bool:
         """Count a pod that is bound, or assumed to be. Return True if it had more before: it leaves room for others."""
@@ -148,6 +152,8 @@ class Cache(msgspec.Struct):
         if load := self.nodes.get(node):
             load.count(pod)
             self.changes.mark(node)
+        else:
+            self.unloaded.setdefault(node, {})[pod.uid] = None
         return known is not None and (known[0] != node or _requests_less(pod, known[1]))
 
     def forget(self, uid: str) -> bool:
@@ -162,6 +168,10 @@ class Cache(msgspec.Struct):
         if load := self.nodes.get(held[0]):
             load.discount(held[1])
             self.changes.mark(held[0])
+        elif uids := self.unloaded.get(held[0]):
+            uids.pop(uid, None)
+            if not uids:
+                del self.unloaded[held[0]]
         return True
 
     async def feasible(
@@ -234,7 +244,6 @@ class Cache(msgspec.Struct):
 
     def _loaded(self, view: NodeView) -> NodeLoad:
         load = NodeLoad(view)
-        for name, pod in self.placed.values():
-            if name == view.name:
-                load.count(pod)
+        for uid in self.unloaded.pop(view.name, ()):
+            load.count(self.placed[uid][1])
         return load

@@ -75,6 +75,40 @@ def test_cache_resources_of_pods_that_left_are_forgotten() -> None:
     assert cache.nodes["n"].used == {}
 
 
+def nodes_after_their_pods(size: int) -> Callable[[], object]:
+    views = [node_view(node(f"n{number}")) for number in range(size)]
+    pods = [pod_view(pod(f"p{number}")) for number in range(size)]
+
+    def work() -> None:
+        cache = Cache()
+        for at, each in enumerate(pods):
+            cache.place(f"n{at}", each)
+        for view in views:
+            cache.node(view)
+        assert all(len(load.pods) == 1 for load in cache.nodes.values())
+        assert not cache.unloaded
+
+    return work
+
+
+def test_nodes_that_are_known_after_their_pods_are_linear() -> None:
+    assert growth(nodes_after_their_pods, 1_000) < MOST
+
+
+def test_cache_pods_of_a_node_that_went_count_when_it_is_back() -> None:
+    cache = Cache()
+    cache.node(node_view(node("n")))
+    for name in "abc":
+        cache.place("n", pod_view(pod(name)))
+    cache.forget_node("n")
+    cache.forget("a")
+    cache.place("m", pod_view(pod("b")))
+    cache.node(node_view(node("n")))
+    assert list(cache.nodes["n"].pods) == ["c"]
+    cache.forget("b")
+    assert cache.unloaded == {}
+
+
 def test_feasible_yields_between_nodes_that_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_cache, "TURN_S", 0.0)
     cache = Cache()
