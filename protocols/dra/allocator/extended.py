@@ -103,6 +103,7 @@ def extended_claim(pod: Mapping[str, Any], resources: frozenset[str], classes: B
         requests += asked
         mappings += mapped
     _check_count(len(requests))
+    requests.sort(key=lambda request: request.name)  # as upstream: the first request gets the first devices
     claim = Claim(f"{namespace_of(pod)}/<extended-resources>", f"extended {uid_of(pod)}", tuple(requests), (), ())
     return ExtendedClaim(claim, tuple(mappings))
 

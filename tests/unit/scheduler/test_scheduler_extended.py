@@ -61,6 +61,13 @@ def test_each_container_that_stays_has_a_request_of_its_own() -> None:
     }
 
 
+def test_requests_are_in_the_order_of_their_names() -> None:
+    nic = {"name": "n", "resources": {"limits": {"example.com/a-nic": "1"}}}
+    resources = {GPU: "gpu", "example.com/a-nic": "nic"}
+    made = extended_claim(pod(container("a", 1), nic), frozenset(resources), resources)
+    assert [request.name for request in made.claim.requests] == ["container-0-request-1", "container-1-request-0"]
+
+
 def test_an_init_container_uses_what_comes_later_and_only_the_rest_is_extra() -> None:
     first, second = container("i", 4), container("j", 3)
     assert requests(container("a", 2), init=(first, second)) == {"container-2-request-1": 2, "container-0-request-1": 2}
