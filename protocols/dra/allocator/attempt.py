@@ -147,8 +147,8 @@ class Attempt:
         self._stack: list[tuple[Choices, Hashable]] = [(self._begin(), None)]
         """Choice points, each with the state it began in if that is kept."""
         self.steps = 0
-        self._patience = math.inf
-        """Steps before costlier pruning begins; unlimited while claims are planned."""
+        self._patience = self._limit = math.inf
+        """Steps before costlier pruning begins, and in all; unlimited while claims are planned."""
 
     def run(self) -> bool:
         """Search to the end. Raises what `advance` raises."""
@@ -171,7 +171,7 @@ class Attempt:
                 self._leave(self._stack.pop()[1])
             elif indices is not None:
                 self._enter(indices)
-        if self.steps >= self._options.steps:
+        if self.steps >= self._limit:
             raise TimedOut("timed out trying to allocate devices")
         return None
 
@@ -241,7 +241,7 @@ class Attempt:
             self._plans.append((yield from plan_of(claim, inputs, order)))
         constraints = itertools.chain.from_iterable(self._constraints)
         self._equivalents = EquivalentDevices(self._plans, constraints, self._used)
-        self.steps, self._patience = 0, self._options.patience
+        self.steps, self._patience, self._limit = 0, self._options.patience, self._options.steps
         yield DeviceIndices(0, 0)
 
     def _check_devices(self) -> Choices:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from protocols.dra.allocator import plan
-from protocols.dra.allocator.attempt import Attempt, AttemptOptions
+from protocols.dra.allocator.attempt import STEPS, Attempt, AttemptOptions
 from protocols.dra.allocator.candidates import SCANNED
 from protocols.dra.allocator.catalog import Catalog
 from protocols.dra.allocator.plan import AllocatorInputs
@@ -25,7 +25,7 @@ def asking(selector: str = "", **fields: Any) -> Object:
     return {"deviceClassName": "any", **selectors, **fields}
 
 
-def attempt(devices: int, words: Words, *requests: Object, **more: Any) -> Attempt:
+def attempt(devices: int, words: Words, *requests: Object, limit: int = STEPS, **more: Any) -> Attempt:
     """Return a search in one pool whose devices all differ in `uuid`."""
     catalog = Catalog()
     made = [{"name": f"d{at:06}", "attributes": {"uuid": {"string": f"{at}"}}} for at in range(devices)]
@@ -34,7 +34,7 @@ def attempt(devices: int, words: Words, *requests: Object, **more: Any) -> Attem
     catalog.put(slice_of({"metadata": {"name": "s"}, "spec": spec}))
     pools = catalog.view(Node("n", {})).pools
     inputs = AllocatorInputs(pools, HeldDevices(), {"any": ANY}, words)
-    return Attempt(AttemptOptions((claim(*requests, **more),), inputs))
+    return Attempt(AttemptOptions((claim(*requests, **more),), inputs, steps=limit))
 
 
 UNLIKE, SAME = [{"distinctAttribute": f"{DRIVER}/uuid"}], [{"matchAttribute": f"{DRIVER}/uuid"}]
@@ -79,6 +79,11 @@ def test_devices_past_those_a_claim_can_have_are_only_counted() -> None:
     search = attempt(100, Words(), asking(allocationMode="All"))
     with pytest.raises(AllocationFault, match="number of requested devices 100 exceeds the claim limit of 32"):
         search.run()
+
+
+def test_plans_of_claims_are_no_steps_of_their_search() -> None:
+    search = attempt(200, Words(), asking("uuid=150", allocationMode="All"), limit=8)
+    assert next(answer for answer in iter(lambda: search.advance(2), ...) if answer is not None)
 
 
 def test_claims_with_too_many_requests_for_the_devices_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
