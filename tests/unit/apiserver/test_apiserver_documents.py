@@ -4,16 +4,19 @@ import asyncio
 import threading
 import time
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 from multidict import MultiDict
 
+from actors.apiserver.http.endpoints import nonresource
 from actors.apiserver.http.endpoints.discovery import AGGREGATED
 from actors.apiserver.http.endpoints.nonresource import Health, NonResource, NonResourceOptions
 from actors.apiserver.table import TABLE
 from protocols.kinds.openapi.documents import Document, OpenApi
+from protocols.kinds.openapi.v2 import MEDIA, definitions
 from protocols.kinds.served.row import Table
 
 NOTHING: Any = None
@@ -71,3 +74,14 @@ async def test_documents_of_openapi_are_made_beside_the_event_loop(monkeypatch: 
         turned.clear()
         asyncio.get_running_loop().call_later(0.05, turned.set)
         assert (await served.reply(path, MultiDict(), {})).status == 200
+
+
+async def test_openapi_v2_is_made_once_in_each_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who asked for both in turns had it made each time, on 16 connections in as many threads."""
+    makes = Mock(side_effect=definitions)
+    monkeypatch.setattr(nonresource, "definitions", makes)
+    served = NonResource(NonResourceOptions(Table(TABLE.built_in), NOTHING, NOTHING, NOTHING, "localhost:6443"))
+    for _ in range(2):
+        for media in (MEDIA, "application/json"):
+            assert (await served.reply("/openapi/v2", MultiDict(), {"Accept": media})).media_type == media
+    assert makes.call_count == 2

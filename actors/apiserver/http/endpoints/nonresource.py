@@ -1,6 +1,5 @@
 """Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health, metrics."""
 
-import asyncio
 import logging
 import platform
 import time
@@ -22,7 +21,7 @@ from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
 from protocols.errors import NodeplaneError
-from protocols.kinds.openapi.documents import Document, OpenApi, content_hash, url_of
+from protocols.kinds.openapi.documents import OpenApi, content_hash, url_of
 from protocols.kinds.openapi.v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.kinds.served.row import Served, Table
 from protocols.kube.meta import Object
@@ -159,8 +158,8 @@ class NonResource:
         self._openapi = OpenApi(options.table)
         self._groups: dict[bool, tuple[tuple[Served, ...], Reply]] = {}
         """Aggregated discovery of the core group and of all others, and the resources that it was made of."""
-        self._v2: tuple[list[bytes], bool, Reply] = ([], False, Reply(b""))
-        """The v3 documents that the last v2 document was made of, its form, and the document itself."""
+        self._v2: dict[bool, tuple[list[bytes], Reply]] = {}
+        """The v2 document as JSON and as protobuf, and the v3 documents that it was made of."""
 
     async def reply(self, path: str, query: MultiMapping[str], headers: Mapping[str, str]) -> Reply:
         """Raises NotFound."""
@@ -174,7 +173,8 @@ class NonResource:
         if parts[:2] == ["openapi", "v3"]:
             return _unless_known(await self._document("/".join(parts[2:]), query.get("hash", "")), headers)
         if parts == ["openapi", "v2"]:
-            return _unless_known(await self._openapi_v2(accept), headers)
+            made = await workers().run(lambda: self._openapi_v2("+protobuf" in accept))
+            return _unless_known(made, headers)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
             return _unless_known(self._aggregated(core=parts[0] == "api"), headers)
         body = self._body(parts)
@@ -212,25 +212,21 @@ class NonResource:
         versions = [f"/apis/{name}/{version}" for name, versions in groups.items() for version in versions]
         return sorted((*ROOTS, *self._health.paths, *(f"/apis/{name}" for name in groups), *versions))
 
-    async def _openapi_v2(self, accept: str) -> Reply:
-        """Return the v2 document, made in a thread: many custom resources make it long."""
-        documents, protobuf = [made.body for made in (await self._documents()).values()], "+protobuf" in accept
-        held, form, reply = self._v2
-        if form is not protobuf or len(held) != len(documents) or any(map(is_not, held, documents)):
-            write = as_protobuf if protobuf else as_json
-            media = MEDIA if protobuf else "application/json"
-            reply = await asyncio.to_thread(lambda: _tagged(write(definitions(documents)), media))
-            self._v2 = (documents, protobuf, reply)
+    def _openapi_v2(self, protobuf: bool) -> Reply:
+        """Return the v2 document. Call it in a thread: many custom resources make it long."""
+        documents = [made.body for made in self._openapi.made().values()]
+        held, reply = self._v2.get(protobuf, ([], Reply(b"")))
+        if len(held) != len(documents) or any(map(is_not, held, documents)):
+            write, media = (as_protobuf, MEDIA) if protobuf else (as_json, "application/json")
+            reply = _tagged(write(definitions(documents)), media)
+            self._v2[protobuf] = documents, reply
         return reply
-
-    async def _documents(self) -> dict[str, Document]:
-        return await workers().run(self._openapi.made)
 
     async def _document(self, root: str, wanted: str) -> Reply:
         """Return a document. It may be cached for ever under its own hash only; another hash leads there."""
         if not root:
             return _tagged(await workers().run(lambda: msgspec.json.encode(self._openapi.index())))
-        document = (await self._documents()).get(root)
+        document = (await workers().run(self._openapi.made)).get(root)
         if document is None:
             raise unknown_path()
         if wanted and wanted != document.hash:
