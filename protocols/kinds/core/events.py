@@ -67,7 +67,7 @@ class _EventStrategy(Strategy):
 
 
 def _last_seen(obj: Object) -> str:
-    stamp = text(obj, "series", "lastObservedTime") or text(obj, "lastTimestamp") or text(obj, "eventTime")
+    stamp = text(obj, "series", "lastObservedTime") or text(obj, "lastTimestamp")
     return age_of(stamp) if stamp else _first_seen(obj)
 
 
@@ -89,7 +89,7 @@ def _source(obj: Object) -> str:
 
 def _count(obj: Object) -> int:
     series = obj.get("series")
-    count = series.get("count") if isinstance(series, dict) else obj.get("count")
+    count = series.get("count") if isinstance(series, dict) else obj.get("count") or 1
     return count if isinstance(count, int) else 1
 
 

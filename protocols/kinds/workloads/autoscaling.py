@@ -5,9 +5,10 @@ from msgspec.structs import asdict
 from protocols.kinds import table as kinds
 from protocols.kinds.check.causes import Cause, invalid
 from protocols.kinds.check.table import Causes, Check, Ordered, Struct, at_least, each, one_of, together
-from protocols.kinds.served.columns import AGE, NAME, NONE
+from protocols.kinds.served.columns import AGE, NAME, NONE, cell
 from protocols.kinds.served.row import STATUS_VERBS, Column, Served, Subresource
 from protocols.kinds.served.strategy import Strategy
+from protocols.kinds.workloads.columns import number
 from protocols.kinds.workloads.metrics import described_causes, metric, reference, version_causes
 from protocols.kinds.workloads.rules import numbers
 from protocols.kube.meta import Object
@@ -147,11 +148,6 @@ def _target(metric: Object, status: Object) -> str:
     return f"{text(metric, source, 'name')}: {shown}" if is_resource else shown
 
 
-def _number(*path: str) -> Column:
-    titles = {"minReplicas": "MinPods", "maxReplicas": "MaxPods", "currentReplicas": "Replicas"}
-    return Column(titles[path[-1]], lambda obj: at(obj, *path) or 0, type="integer")
-
-
 AUTOSCALERS = Served(
     **asdict(kinds.HORIZONTALPODAUTOSCALERS),
     strategy=_AutoscalerStrategy(),
@@ -159,9 +155,9 @@ AUTOSCALERS = Served(
         NAME,
         Column("Reference", _reference),
         Column("Targets", _targets),
-        _number("spec", "minReplicas"),
-        _number("spec", "maxReplicas"),
-        _number("status", "currentReplicas"),
+        Column("MinPods", cell("spec", "minReplicas", missing="<unset>")),
+        Column("MaxPods", number("spec", "maxReplicas")),
+        Column("Replicas", number("status", "currentReplicas")),
         AGE,
     ),
     subresources=(Subresource("status", STATUS_VERBS, "HorizontalPodAutoscaler", "autoscaling", "v2"),),

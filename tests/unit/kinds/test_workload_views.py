@@ -96,6 +96,10 @@ DEFAULT = {"storageclass.kubernetes.io/is-default-class": "true"}
     [
         ("horizontalpodautoscalers", {"spec": {"metrics": METRICS}},
          {"Targets": "cpu: <unknown>/80%, <unknown>/5 (avg)"}),
+        ("horizontalpodautoscalers", {"spec": {"minReplicas": 1, "maxReplicas": 3}},
+         {"MinPods": "1", "MaxPods": 3, "Replicas": 0}),
+        ("events", {"count": 0, "firstTimestamp": "bad", "eventTime": "2026-01-01T00:00:00Z"},
+         {"Count": 1, "Last Seen": "<unknown>"}),
         ("horizontalpodautoscalers", {"spec": {"metrics": METRICS * 2}, "status": {"currentMetrics": NOW}},
          {"Targets": "cpu: 7%/80%, <unknown>/5 (avg) + 2 more..."}),
         ("services", {"spec": {"type": "LoadBalancer", "selector": {"b": "1", "a": "2"}}},
