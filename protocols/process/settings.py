@@ -6,7 +6,7 @@ import msgspec
 
 from protocols.errors import SettingsInvalid
 from protocols.node.alignment import Alignment
-from protocols.process.files import UNREADABLE, write_atomic
+from protocols.process.files import UNREADABLE, read_state, write_atomic
 from protocols.process.layout import Layout, layout
 
 GATES = (
@@ -207,7 +207,7 @@ _decoder = msgspec.json.Decoder(Settings)  # made at import, before actors are f
 def load_settings(path: Path) -> Settings:
     """Read a settings file; raises SettingsInvalid when it is missing, not JSON or has unknown keys."""
     try:
-        return _decoder.decode(path.read_bytes())
+        return _decoder.decode(read_state(path))
     except OSError as error:
         raise SettingsInvalid(
             f"cannot read settings {path}: {error.strerror}; start the plane with `nodeplane up`"

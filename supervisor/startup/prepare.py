@@ -4,12 +4,13 @@ import os
 from collections import defaultdict
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from protocols.errors import SettingsInvalid
 from protocols.messages.supervisor import ROOT_NAME
-from protocols.process.files import UNREADABLE
+from protocols.process.files import UNREADABLE, read_state
 from protocols.process.layout import Layout
 from protocols.process.settings import Settings, load_settings, save_settings
 from protocols.recording.frames import RecordingInvalid
@@ -154,13 +155,13 @@ def _check_agreement(mine: Settings, theirs: Settings) -> None:
 class _Retained(msgspec.Struct):
     """The part of an earlier start's settings, of any version, that the next start keeps."""
 
-    port: int = 0
+    port: Annotated[int, msgspec.Meta(ge=0, le=65535)] = 0
 
 
 def _retained_port(where: Layout) -> int:
     """Return the port of the earlier start; 0 if there was none."""
     try:
-        return msgspec.json.decode(where.settings.read_bytes(), type=_Retained).port
+        return msgspec.json.decode(read_state(where.settings), type=_Retained).port
     except (OSError, *UNREADABLE):
         return 0
 

@@ -18,6 +18,7 @@ from protocols.serving.unauthenticated import UnauthenticatedConnections, Unauth
 
 LOOPBACK = "127.0.0.1"
 CLOSE_S = 1.0
+MAX_PORT = 65535
 READ, STREAMED = ("GET",), ("GET", "POST")
 METHODS = {
     **dict.fromkeys(("containerLogs", "pods", "runningpods", "stats"), READ),
@@ -82,9 +83,17 @@ class NodeEndpoint:
         """Bind the configured port; else the one used before the restart, or any if it is taken."""
         if self._options.port:
             return self._bind(self._options.port, context)
-        with contextlib.suppress(OSError, ValueError):
-            return self._bind(int(self._options.port_file.read_text()), context)
+        with contextlib.suppress(OSError):
+            return self._bind(self._retained_port(), context)
         return self._bind(0, context)
+
+    def _retained_port(self) -> int:
+        """Return the port used before the restart, or 0."""
+        try:
+            port = int(self._options.port_file.read_text())
+        except (OSError, ValueError):
+            return 0
+        return port if 0 < port <= MAX_PORT else 0
 
     def _bind(self, port: int, context: ssl.SSLContext) -> int:
         listener = Listener(

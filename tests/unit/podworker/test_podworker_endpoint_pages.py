@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from pathlib import Path
 from typing import Any, cast
 from unittest.mock import AsyncMock
@@ -41,6 +42,15 @@ from tests.support.settings import plane_settings
 )
 def test_needed_right_is_upstreams(method: str, path: str, right: tuple[str, tuple[str, ...]]) -> None:
     assert needed_right(method, path) == right
+
+
+@pytest.mark.parametrize("retained", ["99999999", "-5", "x"])
+async def test_endpoint_with_a_damaged_port_file_takes_a_free_port(tmp_path: Path, retained: str) -> None:
+    (tmp_path / "port").write_text(retained)
+    options = EndpointOptions(tmp_path / "cert", tmp_path / "key", tmp_path / "ca", tmp_path / "port")
+    endpoint = NodeEndpoint(options, {}, AsyncMock())
+    assert endpoint._listen(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)) > 0
+    await endpoint.close()
 
 
 def test_access_review_names_the_node_and_every_group() -> None:

@@ -21,9 +21,11 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import NameOID
 
 from actors.apiserver.http.authentication.signing import load_keys
+from protocols.errors import SettingsInvalid
 from protocols.process.files import is_locked
 from protocols.process.layout import layout
 from protocols.process.mountinfo import mounts_below
+from protocols.process.settings import load_settings
 from supervisor.base.errors import AlreadyRunning, PkiFailed, PortTaken
 from supervisor.base.options import PlaneOptions
 from supervisor.pki import certificates, issue
@@ -31,7 +33,7 @@ from supervisor.pki.kubeconfig import write_kubeconfig
 from supervisor.report.console import Console
 from supervisor.root import leftovers, lock, logs
 from supervisor.root.lock import SupervisorLocks, supervisors
-from supervisor.startup.prepare import prepare
+from supervisor.startup.prepare import _retained_port, prepare
 from supervisor.startup.prepared import reserve
 
 AnyKey = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
@@ -100,6 +102,16 @@ def test_log_lines_are_shown_printable(tmp_path: Path) -> None:
     path = tmp_path / "devices.log"
     path.write_bytes(b"WARNING\tplugin said id=gpu\x1b[2J\rx\nINFO next\n")
     assert logs.Tail(path).lines() == [r"WARNING plugin said id=gpu\x1b[2J\rx", "INFO next"]
+
+
+@pytest.mark.parametrize("content", [b"", b'{"port": 70000}', b'{"port": -1}', None])
+def test_settings_that_are_damaged_or_a_pipe_name_no_port(root: Path, content: bytes | None) -> None:
+    where = layout(str(root))
+    where.run.mkdir()
+    os.mkfifo(where.settings) if content is None else where.settings.write_bytes(content)
+    assert _retained_port(where) == 0
+    with pytest.raises(SettingsInvalid):
+        load_settings(where.settings)
 
 
 def test_reserve_taken_port_is_named() -> None:
