@@ -98,6 +98,9 @@ async def _scenario(fleet: Fleet, scenario: Scenario | None, args: argparse.Name
     took = time.monotonic() - began
     _say(f"{len(fleet.nodes)} nodes registered in {took:.1f} s")
     if scenario is None:
+        if count := fleet.registry.left_over:
+            mend = f"`nodeplane fleet delete --name {args.name}` removes all nodes, those of this run too"
+            _say(f"{count} more nodes of an earlier run are not simulated, and pods on them wait; {mend}")
         return True
     await _delete(fleet.client, args.name, fleet.nodes)  # else pods go to nodes of an earlier run that nobody plays
     pid = 0 if args.kubeconfig else _supervisor(layout)

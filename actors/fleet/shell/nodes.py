@@ -99,6 +99,11 @@ class FleetNodes:
         counts = f"{len(self.registered)} of {len(self._nodes)} nodes registered"
         return f"{counts}: {self._informer.failure}" if self._informer.failure else counts
 
+    @property
+    def left_over(self) -> int:
+        """Number of nodes of an earlier run that this one does not have, as far as the API has shown them."""
+        return len(self._informer.items.keys() - self._nodes.keys())
+
     async def _watch_names(self) -> None:
         name = await self._taken.get()
         mend = "delete it, or give the group another name in a profile of your own"

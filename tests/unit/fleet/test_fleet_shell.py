@@ -295,7 +295,7 @@ async def test_status_that_the_api_shows_in_its_own_way_is_sent_once(rejects: bo
     api.rejects = rejects
     async with running(api) as fleet:
         bind(api, "p")
-        await until_true(lambda: phase(api, "p") == "Running")
+        await until_true(lambda: phase(api, "p") == "Running" and fleet.pods.writes > 0)
         writes = fleet.pods.writes
         await asyncio.sleep(0.3)
         assert fleet.pods.writes <= writes + 1
@@ -380,6 +380,14 @@ async def test_progress_is_known_while_the_api_is_away() -> None:
         assert fleet.registry.progress() == "0 of 2 nodes registered"
     finally:
         await cancel(task)
+
+
+async def test_nodes_that_only_an_earlier_run_had_are_counted() -> None:
+    api = MemoryApi()
+    async with running(api, nodes=3):
+        pass
+    async with running(api, nodes=1) as fleet:
+        await until_true(lambda: fleet.registry.left_over == 2)
 
 
 async def test_node_of_another_fleet_is_not_taken() -> None:
