@@ -33,11 +33,12 @@ class Startups:
         self.phase = phase
         self._created: dict[str, float] = {}
         self._running: dict[str, float] = {}
+        self._rejected: set[str] = set()
 
     @property
     def waiting(self) -> int:
-        """Pods that have not run yet."""
-        return len(self._created) - len(self._running)
+        """Pods that may still come to run."""
+        return len(self._created) - len(self._running) - len(self._rejected)
 
     def created(self, name: str, at: float) -> None:
         self._created[name] = at
@@ -46,6 +47,11 @@ class Startups:
         """Note that the API has a pod of this phase Running, or ended. Only the first time counts."""
         if name in self._created:
             self._running.setdefault(name, at)
+
+    def rejected(self, name: str) -> None:
+        """Note that its node rejected a pod of this phase."""
+        if name in self._created:
+            self._rejected.add(name)
 
     def figures(self, cpu: Mapping[str, float]) -> PhaseFigures:
         """`cpu`: seconds by process during the phase."""

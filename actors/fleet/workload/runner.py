@@ -124,7 +124,10 @@ class ScenarioRunner:
         if pod.namespace != self._space:
             return
         phase = status.get("phase")
-        if phase == "Running" or phase in FINISHED:
+        if pod.rejected is not None:
+            self._startups.rejected(pod.name)
+            self._progress.set()
+        elif phase == "Running" or phase in FINISHED:
             self._startups.ran(pod.name, time.monotonic())
             self._progress.set()
         if phase in FINISHED:

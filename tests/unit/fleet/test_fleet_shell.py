@@ -488,6 +488,15 @@ async def test_scenario_fills_the_nodes_lets_pods_come_and_go_and_leaves_nothing
     assert not api.objects["pods"]
 
 
+async def test_scenario_counts_a_pod_that_its_node_rejects_as_one_that_did_not_run() -> None:
+    scenario = Scenario(profile="x", nodes=1, resource=RESOURCE, per_node=6, fill=1, rate=0)
+    async with running(Bound(), nodes=1) as fleet:
+        runner = ScenarioRunner(fleet, scenario, RunnerOptions(name="f"), lambda text: None)
+        (fill,) = await asyncio.wait_for(runner.run(), 20)
+        await runner.clean()
+    assert (fill.pods, fill.running) == (6, 4)
+
+
 async def test_scenario_whose_api_is_away_is_not_cleaned_up(monkeypatch: pytest.MonkeyPatch) -> None:
     api, said = Bound(), list[str]()
     async with running(api, nodes=1) as fleet:
