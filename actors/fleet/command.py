@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from actors.fleet.faults.control import socket_path
 from actors.fleet.faults.live import LiveFleet
 from actors.fleet.profiles.catalog import builtin_profiles, find_profile
 from actors.fleet.profiles.expand import expand, pool_slices
@@ -29,6 +30,7 @@ from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.lifecycle.node.lease import NAMESPACE
 from protocols.process.layout import Layout
+from protocols.process.sockets import answers
 from protocols.process.tasks import awaited, cancel, signalled
 
 USER_AGENT = "nodeplane-fleet"
@@ -147,6 +149,8 @@ async def delete_fleet(args: argparse.Namespace, layout: Layout) -> int:
     async with api(args, layout, REFUSED_S) as client:
         count = await _delete(client, args.name)
     _say(f"deleted {count} nodes of fleet {args.name}, and their slices and leases")
+    if answers(socket_path(layout, args.name)):
+        _say(f"a run of fleet {args.name} goes on without its nodes; stop it, as it does not register them again")
     return 0
 
 

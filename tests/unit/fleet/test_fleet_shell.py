@@ -1,9 +1,11 @@
 """A fleet on an API in memory: what it writes, and what it does when the API fails it."""
 
+import argparse
 import asyncio
 import copy
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 from unittest.mock import AsyncMock
 
@@ -11,6 +13,7 @@ import msgspec
 import pytest
 
 from actors.fleet import command
+from actors.fleet.faults.control import Answer, Control, socket_path
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.profile import Profile
 from actors.fleet.shell import nodes
@@ -36,6 +39,7 @@ from protocols.kinds.table import (
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, labels_of, uid_of, version_of
 from protocols.kubeclient.client import ApiClient
+from protocols.process.layout import Layout
 from protocols.process.scripts import Seconds
 from protocols.process.tasks import FAILURES, awaited, cancel
 from tests.support.fleet_world import DRIVER, GROUP, RESOURCE, templates
@@ -653,3 +657,21 @@ async def test_deletions_of_a_fleet_are_made_some_at_once() -> None:
     assert await command._delete(cast("ApiClient", api), "f") == 2 * command.DELETERS
     assert not api.objects["nodes"]
     assert 1 < api.most <= command.DELETERS
+
+
+async def test_deletion_of_a_fleet_that_runs_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @asynccontextmanager
+    async def api(*words: Any) -> AsyncIterator[MemoryApi]:
+        yield MemoryApi()
+
+    monkeypatch.setattr(command, "api", api)
+    layout = Layout(tmp_path, tmp_path / "kubelet")
+    control = Control(socket_path(layout, "f"), lambda order: Answer())
+    await control.start()
+    assert await command.delete_fleet(argparse.Namespace(name="f"), layout) == 0
+    control.stop()
+    assert "a run of fleet f goes on" in capsys.readouterr().err
+    assert await command.delete_fleet(argparse.Namespace(name="f"), layout) == 0
+    assert "goes on" not in capsys.readouterr().err
