@@ -17,7 +17,6 @@ from actors.fleet.profiles.catalog import builtin_profiles, find_profile
 from actors.fleet.profiles.expand import expand, pool_slices
 from actors.fleet.profiles.record import profile_text, record
 from actors.fleet.shell.fleet import Fleet, FleetOptions
-from actors.fleet.shell.nodes import FLEET
 from actors.fleet.workload.figures import ScenarioFigures, table
 from actors.fleet.workload.runner import RunnerOptions, ScenarioRunner
 from actors.fleet.workload.scenario import Scenario, builtin_scenarios, find_scenario
@@ -29,6 +28,7 @@ from protocols.kube.objects import text
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.lifecycle.node.lease import NAMESPACE
+from protocols.messages.fleet import FLEET
 from protocols.process.layout import Layout
 from protocols.process.sockets import answers
 from protocols.process.tasks import awaited, cancel, signalled

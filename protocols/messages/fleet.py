@@ -1,8 +1,11 @@
-"""Output of `nodeplane fleet` about a fleet that runs."""
+"""Output of `nodeplane fleet` about a fleet that runs, and the label by which its objects are found."""
 
 from typing import Any
 
 import msgspec
+
+FLEET = "nodeplane.dev/fleet"
+"""Label of every object that a fleet makes: its name."""
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):

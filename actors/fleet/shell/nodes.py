@@ -20,13 +20,12 @@ from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.lifecycle.node.lease import NAMESPACE, lease_object
 from protocols.lifecycle.node.status import heartbeat_patch, node_patch
+from protocols.messages.fleet import FLEET
 
 METADATA = ("name", "namespace", "uid", "resourceVersion", "labels")
 """Metadata of a node that is retained."""
 
 
-FLEET = "nodeplane.dev/fleet"
-"""Label of every object that a fleet makes: its name."""
 WORKERS, LEASE_WORKERS = 16, 16
 RENEW_S, JITTER = 10.0, 0.1
 SLICE_GRACE_S = 30.0

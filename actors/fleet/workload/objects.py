@@ -1,6 +1,5 @@
 """The objects of a scenario, as the API has them: DeviceClass, claims, taint rule and pods. Pure."""
 
-from actors.fleet.shell.nodes import FLEET
 from actors.fleet.workload.scenario import RequestSpec, Scenario
 from protocols.kinds.table import (
     DEVICECLASSES,
@@ -11,6 +10,7 @@ from protocols.kinds.table import (
     RESOURCECLAIMTEMPLATES,
 )
 from protocols.kube.meta import Object
+from protocols.messages.fleet import FLEET
 
 CLAIM = "device"
 """Name of a pod's claim in the pod, and of the template."""

@@ -5,11 +5,12 @@ import msgspec
 from protocols.kinds import views
 from protocols.kinds.table import EVENTS, NODES, PODS
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, event_time, uid_of
+from protocols.kube.meta import Object, event_time, labels_of, uid_of
 from protocols.kube.objects import mapping, number
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
 from protocols.kubeclient.events import COMBINED
+from protocols.messages.fleet import FLEET
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, UsageError
 from supervisor.why.gather.device_managers import best_plugins, offered_elsewhere, plugin_evidence
@@ -54,9 +55,9 @@ async def _with_details(reader: SourceReader, sources: Sources, found: PodEviden
     node = node_of(pod)
     found = msgspec.structs.replace(found, logs=await reader.read("logs", _logs(sources, pod), {}))
     if node:
-        found = await _with_node(reader, sources, found, pod)
         of_node = await reader.read("node", get(sources.client, NODES, node), None)
-        return _sealed(msgspec.structs.replace(found, node=of_node), reader)
+        found = await _with_node(reader, sources, msgspec.structs.replace(found, node=of_node), pod)
+        return _sealed(found, reader)
     plugins = await reader.read("devices", _plugins_anywhere(sources, requested(pod)), ())
     answer = await reader.read("scheduling", scheduling(sources, pod), None)
     return _sealed(msgspec.structs.replace(found, plugins=plugins, scheduling=answer), reader)
@@ -71,7 +72,7 @@ async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence,
     if manager.kubelet and (devices or node in here(sources)):
         blind = f"node {node} runs a kubelet, which reports neither calls nor steps"
     elif node not in here(sources):
-        blind, manager, devices = f"node {node} {ELSEWHERE}", DeviceManager(kubelet=True), ()
+        blind, manager, devices = f"node {node} {_place(found.node)}", DeviceManager(kubelet=True), ()
     reader.unread += [blind] if blind else []
     return msgspec.structs.replace(
         found,
@@ -80,6 +81,12 @@ async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence,
         plugins=plugin_evidence(manager, requested(pod), sources.now()),
         devices=devices,
     )
+
+
+def _place(node: views.Node | None) -> str:
+    """Return where more is known of a node that is none of this plane's."""
+    fleet = labels_of(node or {}).get(FLEET, "")
+    return f"is simulated; see `nodeplane fleet status --name {fleet}`" if fleet else ELSEWHERE
 
 
 async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:

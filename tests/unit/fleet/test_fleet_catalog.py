@@ -23,11 +23,11 @@ from actors.fleet.profiles.profile import (
     SliceSpec,
     TaintSpec,
 )
-from actors.fleet.shell.nodes import FLEET
 from protocols.kinds.dra.slices import SliceStrategy
 from protocols.kinds.shapes.clean import clean
 from protocols.kinds.shapes.registry import kind_shape
 from protocols.kube.meta import Object
+from protocols.messages.fleet import FLEET
 from protocols.process.scripts import ScriptInvalid
 
 EXAMPLES = Path(__file__).parents[3] / "examples"

@@ -109,6 +109,13 @@ async def test_pod_of_a_node_elsewhere_does_not_wait_for_a_plugin_of_this_one() 
     )
 
 
+async def test_pod_of_a_simulated_node_is_explained_by_its_fleet() -> None:
+    simulated = node("gpus-1")
+    simulated["metadata"]["labels"] = {"nodeplane.dev/fleet": "lab"}
+    found = await gather_pod(sources(DeviceManager(), pods=[pod("gpus-1")], nodes=[simulated]), "default", "p")
+    assert diagnose_pod(found).evidence == ("node gpus-1 is simulated; see `nodeplane fleet status --name lab`",)
+
+
 async def test_plugin_that_only_a_node_elsewhere_has_is_not_called_unregistered() -> None:
     elsewhere = sources(DeviceManager(), pods=[pod()], nodes=[node("n1", allocatable={}), node("n3")])
     assert (await gather_pod(elsewhere, "default", "p")).plugins == ()
