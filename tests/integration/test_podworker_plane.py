@@ -19,6 +19,7 @@ from protocols.kube.protobuf.table import message_of
 from protocols.wire import pods_v1alpha1_pb2 as pods_pb
 from protocols.wire.methods import CLIENT_OPTIONS
 from tests.support.plane import Plane, until
+from tests.support.runtime import running
 from tests.support.shared_fixtures import whole_plane
 from tests.support.stubs import call
 
@@ -48,18 +49,6 @@ def shell(name: str, script: str, **more: Any) -> Object:
 
 def sleeper(name: str, token: int, **more: Any) -> Object:
     return {"name": name, "image": "busybox:1", "command": ["sleep", str(token)], **more}
-
-
-def processes(token: int) -> list[int]:
-    """Pids of `sleep TOKEN`: what really runs, whatever anybody says."""
-    wanted, found = b"sleep\0" + str(token).encode() + b"\0", []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == wanted:
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
 
 
 def container(found: Object, name: str = "a") -> Object:
@@ -316,8 +305,8 @@ def test_force_delete_while_podworker_is_dead_leaves_no_process(plane: Plane) ->
     token = next(TOKENS)
     plane.apply(pod("orphan", sleeper("a", token)))
     plane.pod_ready("orphan")
-    assert len(processes(token)) == 1
+    assert len(running("sleep", str(token))) == 1
     kill_podworker(plane)
     plane.kubectl("delete", "pod", "orphan", "--force", "--grace-period=0")
-    until("the orphan's end", lambda: not processes(token))
+    until("the orphan's end", lambda: not running("sleep", str(token)))
     plane.settled()

@@ -452,12 +452,12 @@ async def test_first_limit_of_a_running_container_holds_for_commands_and_names_i
 @pytest.mark.skipif("memory" not in limits(), reason="no writable cgroup hierarchy with the memory controller")
 async def test_pod_limit_holds_for_its_containers_together_and_its_group_goes_with_them() -> None:
     hog = "exec python3 -c 'x = bytearray(80 << 20); import time; time.sleep(60)'"
-    parent = f"/kubepods/burstable/pod{os.getpid()}"
+    parent, nap = f"/kubepods/burstable/pod{os.getpid()}", f"606.{os.getpid()}"
     whole = pb.LinuxContainerResources(memory_limit_in_bytes=48 << 20, unified={"memory.max": str(48 << 20)})
     async with RuntimeProcess() as runtime:
         sandbox = await runtime.sandbox(of_linux={"cgroup_parent": parent, "resources": whole})
-        plain = await runtime.run(sandbox, "sleep", "600", name="plain", linux=linux())
-        groups = [text_of(f"/proc/{pid}/cgroup") for pid in running("sleep", "600")]
+        plain = await runtime.run(sandbox, "sleep", nap, name="plain", linux=linux())
+        groups = [text_of(f"/proc/{pid}/cgroup") for pid in running("sleep", nap)]
         assert any(f"{parent}/{plain}\n" in f"{group}\n" for group in groups)
         greedy = await runtime.run(sandbox, "sh", "-c", hog, name="greedy", linux=linux())
         assert ((await runtime.ended(greedy)).exit_code, (await runtime.status(greedy)).reason) == (137, "OOMKilled")

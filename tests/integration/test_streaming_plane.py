@@ -17,7 +17,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
@@ -26,11 +25,14 @@ import pytest
 from protocols.kube.meta import Object
 from tests.support.mistreat import hit
 from tests.support.plane import BIN, Plane, until
+from tests.support.runtime import running
 
 SIZED = b"until stty size | grep -q '33 99'; do sleep 0.1; done; stty size; "
 """The size is told beside the keys, and may come after them."""
 PROMPT = "ready> "
 """A shell's own prompt tells root from others."""
+NAPS = [f"{seconds}.{os.getpid()}" for seconds in (4242, 4243)]
+"""No other test, here or in a container that has booted, sleeps for so long."""
 
 
 @pytest.fixture(scope="module")
@@ -64,18 +66,6 @@ def kubectl(plane: Plane, *arguments: str, stdin: bytes = b"") -> tuple[int, byt
 
 def environment(plane: Plane) -> dict[str, str]:
     return plane.environment | {"HOME": str(plane.root)}
-
-
-def running(*arguments: str) -> list[int]:
-    wanted = b"\0".join(part.encode() for part in arguments) + b"\0"
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and (entry / "cmdline").read_bytes() == wanted:
-                found.append(int(entry.name))
-        except OSError:
-            continue
-    return found
 
 
 def test_logs_as_kubectl_asks_for_them(plane: Plane) -> None:
@@ -163,13 +153,13 @@ def test_exec_passes_input_to_its_end(plane: Plane) -> None:
 
 def test_a_command_ends_with_its_client(plane: Plane) -> None:
     client = subprocess.Popen(
-        [str(BIN / "kubectl"), "exec", "plain", "--", "sh", "-c", "sleep 4242 & exec sleep 4243"],
+        [str(BIN / "kubectl"), "exec", "plain", "--", "sh", "-c", f"sleep {NAPS[0]} & exec sleep {NAPS[1]}"],
         env=environment(plane),
     )
-    until("the command", lambda: running("sleep", "4242") and running("sleep", "4243"))
+    until("the command", lambda: all(running("sleep", nap) for nap in NAPS))
     client.kill()
     client.wait()
-    until("its end", lambda: not running("sleep", "4242") and not running("sleep", "4243"))
+    until("its end", lambda: not any(running("sleep", nap) for nap in NAPS))
 
 
 def test_a_terminal_has_a_size_and_takes_keys(plane: Plane) -> None:
@@ -197,11 +187,11 @@ def test_a_terminal_that_floods_loses_nothing_and_a_runtime_that_dies_leaves_no_
     code, out = typed(plane, ["attach", "-it", "flood"], keys)
     assert code == 0
     assert b"\r\n49999\r\n50000\r\n" in out
-    command = [str(BIN / "kubectl"), "exec", "plain", "--", "sleep", "4244"]
+    command = [str(BIN / "kubectl"), "exec", "plain", "--", "sleep", NAPS[0]]
     with subprocess.Popen(command, env=environment(plane), stderr=subprocess.DEVNULL) as client:
-        until("the command", lambda: running("sleep", "4244"))
+        until("the command", lambda: running("sleep", NAPS[0]))
         hit(plane, "runtime")
-        until("its end", lambda: not running("sleep", "4244"))
+        until("its end", lambda: not running("sleep", NAPS[0]))
         assert client.wait(60)
     until("exec again", lambda: kubectl(plane, "exec", "plain", "--", "true")[0] == 0, every=0.2)
 
@@ -299,11 +289,11 @@ def test_clients_that_know_no_websockets(plane: Plane, monkeypatch: pytest.Monke
         ThreadPoolExecutor(4) as pool,
     ):
         assert set(pool.map(fetch, [local] * 4)) == {wanted}
-    client = subprocess.Popen([str(BIN / "kubectl"), "exec", "plain", "--", "sleep", "4245"], env=environment(plane))
-    until("the command", lambda: running("sleep", "4245"))
+    client = subprocess.Popen([str(BIN / "kubectl"), "exec", "plain", "--", "sleep", NAPS[0]], env=environment(plane))
+    until("the command", lambda: running("sleep", NAPS[0]))
     client.kill()
     client.wait()
-    until("its end", lambda: not running("sleep", "4245"))
+    until("its end", lambda: not running("sleep", NAPS[0]))
 
 
 def test_node_endpoint_admits_api_server_and_who_may_use_nodes_proxy(plane: Plane) -> None:
