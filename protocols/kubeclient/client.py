@@ -78,7 +78,7 @@ def event_of(line: bytes) -> Object:
     return event
 
 
-__all__ = ["ApiAway", "ApiClient", "ApiError", "ClientOptions", "Object"]
+__all__ = ["ApiAway", "ApiClient", "ApiError", "ClientOptions", "Object", "find"]
 
 PATCH_TYPES = {
     "json": "application/json-patch+json",
@@ -314,6 +314,16 @@ class ApiClient:
         if self._client.closed:
             raise ApiAway("this client is closed")
         return self._client
+
+
+async def find(client: ApiClient, resource: Resource, name: str, namespace: str = "") -> Object | None:
+    """Return an object, None if there is none of this name. Raises ApiAway, ApiError."""
+    try:
+        return await client.get(resource, name, namespace)
+    except ApiError as error:
+        if error.code == 404:
+            return None
+        raise
 
 
 async def _beginning(chunks: AsyncIterator[bytes], limit: int) -> bytes:

@@ -21,7 +21,7 @@ from protocols.errors import NodeplaneError
 from protocols.kinds.table import LEASES, NAMESPACES
 from protocols.kube.meta import Object
 from protocols.kube.times import now_micro
-from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
+from protocols.kubeclient.client import ApiAway, ApiClient, ApiError, find
 from protocols.process.files import write_atomic
 
 
@@ -229,12 +229,7 @@ class LeaderElector:
                 self._election.seen(await self._read(), time.monotonic())
 
     async def _read(self) -> Object | None:
-        try:
-            return await self._client.get(LEASES, self._options.name, self._options.namespace)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return await find(self._client, LEASES, self._options.name, self._options.namespace)
 
 
 def leader_elector(context: Context, client: ApiClient, lease: str) -> LeaderElector | None:

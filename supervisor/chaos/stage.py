@@ -10,7 +10,7 @@ from protocols.bus import Replica
 from protocols.kinds import table as resources
 from protocols.kinds.table import PODS, Resource
 from protocols.kube.yaml_text import read_documents
-from protocols.kubeclient.client import ApiClient, ApiError, ClientOptions
+from protocols.kubeclient.client import ApiClient, ClientOptions, find
 from protocols.messages import devices
 from protocols.messages.devices import DeviceHealth, PodAllocation, ResourceInventory
 from protocols.messages.supervisor import ActorStatus
@@ -52,12 +52,7 @@ class ChaosStage:
 
     async def pod(self, name: str) -> dict[str, Any]:
         """Return a pod of the default namespace; {} if there is none."""
-        try:
-            return await (await self.api()).get(PODS, name, DEFAULT)
-        except ApiError as error:
-            if error.code == 404:
-                return {}
-            raise
+        return await find(await self.api(), PODS, name, DEFAULT) or {}
 
     def devices(self) -> list[DeviceRow]:
         """Return the devices of plugins; [] while the device manager is not synced."""

@@ -34,7 +34,7 @@ from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of, version_of
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, find
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.trace import span
@@ -182,13 +182,8 @@ class ResourceClaimController:
         known = self.claims.get(f"{namespace_of(pod)}/{claim}")
         if known is not None:
             return is_owned_by(known, pod)
-        try:
-            read = await self._client.get(RESOURCECLAIMS, claim, namespace_of(pod))
-        except ApiError as error:
-            if error.code == 404:
-                return False
-            raise
-        return is_owned_by(cast("views.ResourceClaim", read), pod)
+        read = await find(self._client, RESOURCECLAIMS, claim, namespace_of(pod))
+        return read is not None and is_owned_by(cast("views.ResourceClaim", read), pod)
 
     async def _make(self, pod: views.Pod, entry: str, template_name: str) -> str:
         """Return the name of the entry's claim, created if necessary; empty while its template is missing."""
@@ -319,9 +314,4 @@ class PodLookup:
 
     async def _live(self, namespace: str, name: str) -> views.Pod | None:
         """Read the pod from the API server: it may be newer than the informer's store."""
-        try:
-            return cast("views.Pod", await self._client.get(PODS, name, namespace))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return cast("views.Pod | None", await find(self._client, PODS, name, namespace))

@@ -23,7 +23,7 @@ from actors.controllers.garbage.graph import (
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, find
 from protocols.kubeclient.workqueue import Retries
 
 WORKERS = 4
@@ -117,24 +117,14 @@ class Collector:
         resource = self._graph.resource_of(owner)
         if known is not None or resource is None:
             return known or OwnerState.LIVING
-        try:
-            obj = await self._client.get(resource, owner.name, node.namespace if resource.namespaced else "")
-        except ApiError as error:
-            if error.code == 404:
-                return OwnerState.ABSENT
-            raise
-        if uid_of(obj) != owner.uid:
+        obj = await find(self._client, resource, owner.name, node.namespace if resource.namespaced else "")
+        if obj is None or uid_of(obj) != owner.uid:
             return OwnerState.ABSENT
         return OwnerState.WAITING if graph_node(resource, obj).waiting else OwnerState.LIVING
 
     async def _live(self, node: GraphNode) -> Object | None:
-        try:
-            obj = await self._client.get(node.resource, node.name, node.namespace)
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
-        return obj if uid_of(obj) == node.uid else None
+        obj = await find(self._client, node.resource, node.name, node.namespace)
+        return obj if obj is not None and uid_of(obj) == node.uid else None
 
     async def _delete(self, node: GraphNode, version: str, policy: str) -> None:
         await self._client.delete(

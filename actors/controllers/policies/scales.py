@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable
 from actors.controllers.policies.disruption import ScaleUnknown
 from protocols.kinds import views
 from protocols.kinds.table import DEPLOYMENTS, REPLICASETS, REPLICATIONCONTROLLERS, STATEFULSETS, Resource
-from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, controller_of, name_of, namespace_of, uid_of
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, find
 
 PLAIN = (REPLICATIONCONTROLLERS, REPLICASETS, STATEFULSETS)
 """Controllers whose scale is their spec.replicas."""
@@ -67,12 +66,7 @@ class Scales:
         return uid_of(scale), _replicas(scale, missing=0)
 
     async def _read(self, resource: Resource, name: str, pod: Object) -> Object | None:
-        try:
-            return await self._client.get(resource, name, namespace_of(pod))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        return await find(self._client, resource, name, namespace_of(pod))
 
 
 def _replicas(obj: Object, missing: int = 1) -> int:

@@ -14,7 +14,7 @@ from protocols.kinds import views
 from protocols.kinds.table import NODES
 from protocols.kube import times
 from protocols.kube.meta import Object
-from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.kubeclient.client import ApiClient, ApiError, find
 from protocols.lifecycle.node.status import (
     MachineInfo,
     NodeStatusInputs,
@@ -251,11 +251,8 @@ class NodeStatusUpdater:
     async def _register(self) -> views.Node:
         """Adopt the existing Node object, or create it."""
         client, name = self._options.client, self._options.name
-        try:
-            node = cast("views.Node", await client.get(NODES, name))
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        node = cast("views.Node | None", await find(client, NODES, name))
+        if node is None:
             self._adopted = True
             node = cast("views.Node", await client.create(NODES, new_node(self._inputs(), times.now())))
             self._record_events({}, node["status"])

@@ -10,7 +10,7 @@ from actors.simulator.driver.options import DriverOptions
 from protocols.errors import NodeplaneError
 from protocols.kinds.table import RESOURCECLAIMS
 from protocols.kube.meta import Object
-from protocols.kubeclient.client import ApiClient, ApiError
+from protocols.kubeclient.client import ApiClient, find
 from protocols.process.files import write_atomic
 
 CDI_VERSION = "0.5.0"
@@ -39,12 +39,9 @@ class Claims:
 
     async def prepare(self, namespace: str, name: str, uid: str) -> list[Prepared]:
         """Prepare a claim; idempotent. Raises ClaimRejected or ApiError."""
-        try:
-            claim = await self._client.get(RESOURCECLAIMS, name, namespace)
-        except ApiError as error:
-            if error.code == 404:
-                raise ClaimRejected(f"ResourceClaim {namespace}/{name} does not exist") from None
-            raise
+        claim = await find(self._client, RESOURCECLAIMS, name, namespace)
+        if claim is None:
+            raise ClaimRejected(f"ResourceClaim {namespace}/{name} does not exist")
         if claim["metadata"].get("uid") != uid:
             raise ClaimRejected(
                 f"ResourceClaim {namespace}/{name} is another one now, with uid {claim['metadata'].get('uid')}"

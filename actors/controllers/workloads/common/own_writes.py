@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Mapping
 
 from protocols.kinds.table import Resource
-from protocols.kube.errors import ApiAway, ApiError
+from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object, key_of, split_key, version_of
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, find
 
 OVERDUE_S = 5.0
 """Time after which an object that is not shown counts as deleted before the informer could show it."""
@@ -56,11 +56,9 @@ class OwnWrites:
 
     async def _look_up(self, owner: str, key: str) -> None:
         namespace, name = split_key(key)
-        try:
-            self._note(owner, await self._client.get(self._resource, name, namespace))
-        except ApiError as error:
-            if error.code != 404:
-                raise
+        if (obj := await find(self._client, self._resource, name, namespace)) is not None:
+            self._note(owner, obj)
+        else:
             self._written.get(owner, {}).pop(key, None)  # forgotten, if the owner was deleted meanwhile
 
     def _note(self, owner: str, obj: Object) -> None:

@@ -15,7 +15,7 @@ from actors.controllers.workloads.common.templates import ALPHABET
 from protocols.kinds.table import PODS
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, name_of, namespace_of, uid_of
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, find
 from protocols.kubeclient.events import EventRecorder
 
 MOST_AT_ONCE = 500
@@ -158,12 +158,8 @@ class PodControl:
         self.recorder.event(owner, "Normal", "SuccessfulDelete", f"Deleted pod: {pod.name}")
 
     async def _live(self, namespace: str, name: str) -> PodView | None:
-        try:
-            return pod_view(await self.client.get(PODS, name, namespace))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
+        pod = await find(self.client, PODS, name, namespace)
+        return None if pod is None else pod_view(pod)
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()

@@ -18,8 +18,9 @@ from actors.controllers.workloads.jobs.indexes import Failures
 from actors.controllers.workloads.jobs.plan import JobPlan, finished, plan, seconds_to_live
 from actors.controllers.workloads.jobs.spec import managed_elsewhere, unsupported
 from protocols.kinds.table import JOBS, PODS
-from protocols.kube.errors import ApiError, suppress_status
+from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, key_of, meta, name_of, namespace_of, terminating, uid_of, version_of
+from protocols.kubeclient.client import find
 from protocols.kubeclient.workqueue import Key
 
 ORPHAN = "job pod"
@@ -161,13 +162,8 @@ class JobController(WorkloadController):
         """Confirm by a live read that the Job is gone: the informer may not show a new one yet."""
         if pod.owner is None:
             return any(self._selects(job, pod) for job in self.items.values())
-        try:
-            live = await self._tools.client.get(JOBS, pod.owner.name, pod.namespace)
-        except ApiError as error:
-            if error.code == 404:
-                return False
-            raise
-        return uid_of(live) == pod.owner.uid
+        live = await find(self._tools.client, JOBS, pod.owner.name, pod.namespace)
+        return live is not None and uid_of(live) == pod.owner.uid
 
     def _selects(self, job: Object, pod: PodView) -> bool:
         if namespace_of(job) != pod.namespace or terminating(job) or not self.adopts(job, pod.obj):
