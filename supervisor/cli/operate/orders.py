@@ -22,6 +22,7 @@ from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask, check_access
 from supervisor.client.scaling import scale_nodes, scale_watchers
 from supervisor.plane.orphaned import orphaned, take_over, unmount
+from supervisor.root.leftovers import orphaned_containers
 from supervisor.root.lock import supervisors
 
 STOP_TIMEOUT_S = 40.0
@@ -65,7 +66,11 @@ def down(args: argparse.Namespace) -> int:
 def _stop_orphans(where: Layout, count: int) -> None:
     containers = f"{count} container{'s' if count > 1 else ''}"
     print(f"stopping {containers} below {where.root} that a plane has left running", file=sys.stderr)
-    take_over(where)
+    try:
+        take_over(where)
+    except SupervisorError:
+        if orphaned_containers(where.root) and not supervisors(where.run):
+            raise  # else another command has taken them over
     _stop(where, containers=True)
 
 
@@ -80,7 +85,8 @@ def _stop(where: Layout, *, containers: bool) -> None:
                 await _order_stop(asking, name, StopPlane(containers=containers))
                 await _wait_gone(asking, name, pid, lambda: _show_left(shown, actors))
 
-    ask(where, stop)
+    with suppress(NotRunning):  # it has ended meanwhile
+        ask(where, stop)
 
 
 def _let_go_on(pids: Iterable[int]) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from protocols.messages.supervisor import ActorStatus, PlaneStatus
 from supervisor.__main__ import _slot
-from supervisor.base.errors import ForeignPackage, UsageError, check_packages
+from supervisor.base.errors import ForeignPackage, SupervisorError, UsageError, check_packages
 from supervisor.base.options import default_root
 from supervisor.base.terminal import Table, duration
 from supervisor.cli.commands import COMMANDS, parser_of
@@ -382,3 +382,8 @@ def test_down_stops_containers_of_a_supervisor_that_was_killed_meanwhile(
     assert "stopping 2 containers" in capsys.readouterr().err
     assert main(["--root", str(root), "down", "--keep-containers"]) == 0
     assert (stopped.call_count, taken.call_count) == (3, 1)
+    taken.side_effect = SupervisorError("the runtime did not start")
+    assert main(["--root", str(root), "down"]) == 0, "a second `down` has taken them over"
+    monkeypatch.setattr(orders, "orphaned_containers", lambda root: 2)
+    monkeypatch.setattr(orders, "supervisors", lambda run: {})
+    assert main(["--root", str(root), "down"]) == 1
