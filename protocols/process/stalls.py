@@ -4,7 +4,6 @@ A record exists while the loop is blocked. A process whose loop runs again remov
 stays, so that its supervisor can name the cause and other processes can reject the same work.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from protocols.process.files import UNREADABLE
+from protocols.process.files import UNREADABLE, write_atomic
 
 DIRECTORY = "stalls"
 KEPT_S = 300.0
@@ -47,9 +46,7 @@ def write(run: Path, stall: Stall) -> None:
     """Make the record of a process. Raises OSError."""
     path = path_of(run, stall.instance, stall.pid)
     path.parent.mkdir(mode=0o700, exist_ok=True)
-    temporary = path.with_suffix(".tmp")
-    temporary.write_bytes(msgspec.json.encode(stall))  # no fsync: it may be forgotten with the machine's memory
-    os.replace(temporary, path)
+    write_atomic(path, msgspec.json.encode(stall), is_durable=False)  # it may be forgotten with the machine's memory
 
 
 def remove(run: Path, instance: str, pid: int) -> None:

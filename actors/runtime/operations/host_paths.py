@@ -18,7 +18,7 @@ import msgspec
 from actors.runtime.model.containers import Container
 from actors.runtime.model.errors import HostPathAway, InvalidRequest
 from actors.runtime.spec.isolation import mount_targets, namespaces_allowed
-from protocols.process.files import UNREADABLE
+from protocols.process.files import UNREADABLE, write_atomic
 from protocols.process.mountinfo import mounts_of
 from protocols.process.tasks import HangingCalls, TooManyHung
 from protocols.wire import cri_pb2 as pb
@@ -117,9 +117,7 @@ class MountPoints:
     def _save(self) -> None:
         """Write the record. A failed write leaves an empty directory behind at worst."""
         with contextlib.suppress(OSError):
-            temporary = self._file.with_suffix(".tmp")
-            temporary.write_bytes(msgspec.json.encode(sorted(self._made)))
-            temporary.rename(self._file)
+            write_atomic(self._file, msgspec.json.encode(sorted(self._made)), is_durable=False)
 
 
 def _targets(container: Container) -> list[str]:
