@@ -19,7 +19,7 @@ from protocols.streams.connections import MESSAGES, Received
 from protocols.streams.spdy_channels import in_pieces, paced
 from protocols.streams.spdy_frames import SpdyBroken
 from protocols.streams.spdy_peers import BytesToSend, Client, Data, Reset, StreamEnded
-from protocols.streams.websocket_channels import CODECS, received, sent
+from protocols.streams.websocket_channels import CODECS, received, send
 
 MOST_PORTS = 32
 UNSENT = 8 << 20
@@ -79,7 +79,7 @@ class PortChannels(Received):
         """Send the client the ports and open their streams. Raises ConnectionError."""
         for index, port in enumerate(self._ports):
             for channel in (2 * index, 2 * index + 1):
-                await self._send(channel, struct.pack("<H", port))
+                await send(self._socket, self._codec, bytes([channel]) + struct.pack("<H", port))
             headers = {"port": str(port), "requestid": str(index)}
             self._open(2 * index + 1, {"streamtype": "error", **headers})
             self._streams[2 * index] = self._open(2 * index, {"streamtype": "data", **headers})
@@ -128,7 +128,7 @@ class PortChannels(Received):
                     case BytesToSend(answer):
                         self._outgoing += answer
                     case Data(stream, content) if content:
-                        await self._send(self._channels[stream].channel, content)
+                        await send(self._socket, self._codec, bytes([self._channels[stream].channel]) + content)
                     case StreamEnded(stream) | Reset(stream):
                         self._ended(stream)
         except SpdyBroken as error:
@@ -141,13 +141,6 @@ class PortChannels(Received):
     def _ended(self, stream: int) -> None:
         self._channels.pop(stream, None)
         self._over = not self._channels
-
-    async def _send(self, channel: int, content: bytes) -> None:
-        message = sent(self._codec, bytes([channel]) + content)
-        if isinstance(message, str):
-            await self._socket.send_str(message)
-        elif message is not None:
-            await self._socket.send_bytes(message)
 
     async def send_str(self, data: str) -> None:
         """Do nothing: SPDY has no text."""

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from protocols.process.files import UNREADABLE
 from protocols.streams.channels import CLOSE, ERROR, V4, V5
-from protocols.streams.connections import MESSAGES, Received
+from protocols.streams.connections import MESSAGES, Received, Socket
 
 BASE64_V4, CHANNEL, BASE64_CHANNEL, UNNAMED = "v4.base64.channel.k8s.io", "channel.k8s.io", "base64.channel.k8s.io", ""
 
@@ -70,6 +70,15 @@ def sent(codec: Codec, message: bytes) -> bytes | str | None:
     return bytes([channel]) + content
 
 
+async def send(socket: Socket, codec: Codec, data: bytes) -> None:
+    """Send a message of v5 as this protocol has it, if it has it. Raises ConnectionError."""
+    message = sent(codec, data)
+    if isinstance(message, str):
+        await socket.send_str(message)
+    elif message is not None:
+        await socket.send_bytes(message)
+
+
 BINARY_LOG, BASE64_LOG = "binary.k8s.io", "base64.binary.k8s.io"
 LOG_PROTOCOLS = (BINARY_LOG, BASE64_LOG, UNNAMED)
 """Logs over a websocket: messages to the client only, without channels."""
@@ -117,19 +126,12 @@ class WebsocketChannels(Received):
 
     async def begin(self, channel: int) -> None:
         """Send an empty message: clients wait for one to know that the connection is there. Raises ConnectionError."""
-        await self._send(bytes([channel]))
+        await send(self._socket, self._codec, bytes([channel]))
 
     async def send_bytes(self, data: bytes) -> None:
         """Send a message; empty ones of a server further on are dropped. Raises ConnectionError."""
         if len(data) > 1:
-            await self._send(data)
-
-    async def _send(self, data: bytes) -> None:
-        message = sent(self._codec, data)
-        if isinstance(message, str):
-            await self._socket.send_str(message)
-        elif message is not None:
-            await self._socket.send_bytes(message)
+            await send(self._socket, self._codec, data)
 
     async def send_str(self, data: str) -> None:
         """Do nothing: messages of v5 are binary."""
