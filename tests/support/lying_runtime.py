@@ -5,7 +5,6 @@ holds now (empty: none); every call is a line in SOCKET.calls. Use it through Ly
 """
 
 import asyncio
-import contextlib
 import os
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import grpc
 import grpc.aio
 import msgspec
 
+from protocols.process.tasks import wait_set
 from protocols.wire import cri_pb2 as pb
 from tests.support.dialects import Dialect
 from tests.support.lies import (
@@ -140,15 +140,18 @@ class Front(grpc.GenericRpcHandler):
             await context.abort(grpc.StatusCode.UNIMPLEMENTED, "as told")
         if self._dialect.headers:
             await context.send_initial_metadata(())
-        while self._lie.read_text() not in ENDS_STREAM:
-            self._news.clear()
-            while self._dialect.queue and self._lie.read_text() not in HOLDS_EVENTS:
-                event = self._dialect.queue.popleft()
-                if self._lie.read_text() == LateOom.NAME:
-                    self._late.hide(event.containers_statuses)
-                yield event.SerializeToString()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), 0.2)
+        self._dialect.reads()
+        try:
+            while self._lie.read_text() not in ENDS_STREAM:
+                self._news.clear()
+                while self._dialect.queue and self._lie.read_text() not in HOLDS_EVENTS:
+                    event = self._dialect.queue.popleft()
+                    if self._lie.read_text() == LateOom.NAME:
+                        self._late.hide(event.containers_statuses)
+                    yield event.SerializeToString()
+                await wait_set(self._news, 0.2)
+        finally:
+            self._dialect.leaves()
 
 
 async def main(upstream: str, socket: str, dialect: str) -> None:
