@@ -32,11 +32,6 @@ def store_options(settings: Settings, layout: Layout) -> tuple[EtcdOptions, ...]
     return tuple(_of(store, settings.etcd_files, layout) for store in settings.stores)
 
 
-def etcd_options(settings: Settings, layout: Layout) -> EtcdOptions:
-    """Return the options for the main store."""
-    return store_options(settings, layout)[0]
-
-
 def _of(store: StoreSettings, files: EtcdFiles, layout: Layout) -> EtcdOptions:
     if not store.embedded:
         ca, cert, key = (Path(path) if path else None for path in (files.ca, files.cert, files.key))

@@ -15,7 +15,7 @@ import msgspec
 
 from protocols.bus import BusError
 from protocols.etcd.client import EtcdClient
-from protocols.etcd.options import etcd_options
+from protocols.etcd.options import store_options
 from tests.bench.watch_line import Options
 from tests.support.apiserver_plane import REPOSITORY, Plane, running_plane
 from tests.support.plane import until
@@ -173,7 +173,7 @@ def create_all(plane: Plane, pairs: list[tuple[str, bytes]]) -> None:
 
 
 async def _create_all(plane: Plane, pairs: list[tuple[bytes, bytes]]) -> None:
-    client = EtcdClient(etcd_options(plane.settings, plane.settings.layout))
+    client = EtcdClient(store_options(plane.settings, plane.settings.layout)[0])
     await client.start()
     try:
         for first in range(0, len(pairs), TOGETHER):
@@ -183,7 +183,7 @@ async def _create_all(plane: Plane, pairs: list[tuple[bytes, bytes]]) -> None:
 
 
 async def _put_all(plane: Plane, pairs: list[tuple[str, bytes]], rate: float) -> int:
-    client = EtcdClient(etcd_options(plane.settings, plane.settings.layout))
+    client = EtcdClient(store_options(plane.settings, plane.settings.layout)[0])
     await client.start()
     gate, began = asyncio.Semaphore(AT_ONCE), time.monotonic()
 

@@ -16,7 +16,7 @@ import uvloop
 
 from protocols.etcd import guarded
 from protocols.etcd.client import EtcdClient
-from protocols.etcd.options import EtcdOptions, etcd_options
+from protocols.etcd.options import EtcdOptions, store_options
 from protocols.wire import etcd_pb2 as pb
 from tests.bench.cel_bench import policy_rows
 from tests.bench.row import Row, missing
@@ -36,7 +36,7 @@ def run() -> list[Row]:
 
 def on_sqlite() -> list[Row]:
     with running_plane() as plane:
-        options = etcd_options(plane.settings, plane.settings.layout)
+        options = store_options(plane.settings, plane.settings.layout)[0]
         spent = Spent(plane)
         ours, bare = best(plane, options, spent)
         cpu = spent.per_write()

@@ -35,9 +35,6 @@ class Lab:
         flags = ["--driver", DRIVER, "--devices", "8", "--numa", "2", "--health-file", str(self.health)]
         self.driver = self.plane.start("dra-driver", *flags, log=self.log.name)
 
-    def lines(self, start: str) -> list[str]:
-        return [line for line in self.log.read_text().splitlines() if line.startswith(start)]
-
     def slices(self) -> list[dict[str, Any]]:
         return self.plane.list("resourceslice")
 

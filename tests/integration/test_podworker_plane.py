@@ -57,10 +57,6 @@ def container(found: Object, name: str = "a") -> Object:
     return next((entry for entry in entries if entry["name"] == name), {})
 
 
-def gone(plane: Plane, name: str) -> None:
-    until(f"pod {name} gone", lambda: not plane.get("pod", name), every=0.2)
-
-
 def events_of(plane: Plane, name: str) -> set[str]:
     """Their reasons."""
     return {event["reason"] for event in plane.events(name)}

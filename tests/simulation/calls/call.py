@@ -117,10 +117,6 @@ class SimCall:
     async def initial_metadata(self) -> grpc.aio.Metadata:
         return grpc.aio.Metadata(*await asyncio.shield(self._headers))
 
-    async def trailing_metadata(self) -> grpc.aio.Metadata:
-        await self._ended()
-        return grpc.aio.Metadata()
-
     async def code(self) -> grpc.StatusCode:
         return (await self._ended())[0]
 
@@ -132,9 +128,6 @@ class SimCall:
             self._arrived.clear()
             await self._arrived.wait()
         return self._status
-
-    async def wait_for_connection(self) -> None:
-        await self.initial_metadata()
 
     async def _next(self) -> bytes | None:
         """Return the next reply, None after the last one. Cancelling who waits cancels the call, as in grpc.aio."""

@@ -116,14 +116,6 @@ class SimRpc:
         self._code, self._details = code, details
         raise grpc.aio.AbortError("Locally aborted.")
 
-    def set_code(self, code: grpc.StatusCode) -> None:
-        self._code = code
-
-    def set_details(self, details: str) -> None:
-        self._details = details
-
-    def set_trailing_metadata(self, trailing_metadata: Any) -> None: ...
-
     def invocation_metadata(self) -> Pairs:
         return self._metadata
 
@@ -157,7 +149,6 @@ class SimServer:
         self._connections: dict[Connection, None] = {}
         self._rpcs: dict[SimRpc, None] = {}
         self.listening = False
-        self._stopped = asyncio.Event()
         process.ends[self] = None
 
     # what product code uses
@@ -185,11 +176,6 @@ class SimServer:
             rpc.end(grpc.StatusCode.UNAVAILABLE, "Server is shutting down")
         for connection in list(self._connections):
             connection.close_by_server()
-        self._stopped.set()
-
-    async def wait_for_termination(self, timeout: float | None = None) -> bool:
-        await self._stopped.wait()
-        return True
 
     def _close_sockets(self) -> None:
         """gRPC removes what is at its paths, even if another server has bound it since."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from protocols.etcd.options import etcd_options
+from protocols.etcd.options import store_options
 from tests.simulation.control.bookmarks import BookmarkCheck
 from tests.simulation.control.calm import Calm
 from tests.simulation.control.clients import HttpWatcher, HttpWriter, informer
@@ -70,7 +70,7 @@ class ControlProfile:
         self._quiet = False
 
     def _writers(self) -> dict[str, Main]:
-        options = etcd_options(self._settings, self._settings.layout)
+        options = store_options(self._settings, self._settings.layout)[0]
         several = 0.0 if self.servers else self._world.draw("several_share", 0.3, 0.3, 0.0)
         large = 0 if self.servers else int(self._world.draw("large_every", 3, 3, 0, 30))
         pace = Pace(self.rate, several, self._world.draw("lull_share", 0.3, 0.05, 0.0), self.rare, large)

@@ -26,7 +26,6 @@ PAUSE_S = 1.5
 BACKOFF_LIMIT = 2
 """Failures after which a job fails, so that back-offs end before the run."""
 INDEX = "batch.kubernetes.io/job-completion-index"
-TRACKING = "batch.kubernetes.io/job-tracking"
 
 
 class Jobs:
