@@ -15,7 +15,7 @@ from actors.adopt.pod_identity import sandbox_of
 from actors.adopt.published_state import PublishedState, StateFile
 from actors.adopt.reconciler import AdoptMetrics, ListSchedule, Reconciler, ReconcilerOptions
 from protocols.actor import Context, run_actor
-from protocols.bus import Call, Event, Op, Replica, StateSource
+from protocols.bus import Call, Event, Op, Replica, StateSource, StreamSink
 from protocols.errors import SettingsInvalid
 from protocols.messages import cri, devices
 from protocols.messages.adopt import KUBELET, STATE, AdoptState
@@ -82,7 +82,7 @@ class Adopt:
         return f"follows kubelet{limits}"
 
 
-class _RuntimeEvents:
+class _RuntimeEvents(StreamSink[cri.ContainerEvent]):
     """Sink of the runtime's events. A snapshot comes after a gap, in which events may have been missed."""
 
     def __init__(self, reconciler: Reconciler) -> None:
@@ -93,12 +93,6 @@ class _RuntimeEvents:
 
     def on_event(self, event: Event[cri.ContainerEvent]) -> None:
         self._reconciler.runtime_event(sandbox_of(event.value) if event.value else None)
-
-    def on_mark(self, mark: int) -> None:
-        """Do nothing: this stream has no durable positions."""
-
-    def on_synced(self, synced: bool) -> None:
-        """Do nothing: the next snapshot follows."""
 
 
 def main(argv: list[str] | None = None) -> None:

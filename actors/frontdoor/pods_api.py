@@ -17,7 +17,7 @@ from actors.frontdoor.feeds.encoding import field
 from actors.frontdoor.serving.endpoint import Endpoint
 from actors.frontdoor.serving.errors import PodUnknown, RateExceeded, SourcesNotSynced
 from actors.frontdoor.serving.listener import Peer
-from protocols.bus import Event, Op
+from protocols.bus import Event, Op, StreamSink
 from protocols.errors import NodeplaneError
 from protocols.kube.jsons import read_json
 from protocols.messages.podworker import NodePod
@@ -33,7 +33,7 @@ ENCODE_BATCH = 10
 """Pods that are encoded before other tasks get their turn."""
 
 
-class NodePodFeed:
+class NodePodFeed(StreamSink[NodePod]):
     """A sink of the bus. When the owner restarts, its next snapshot becomes the events that were missed."""
 
     def __init__(self, watchers: Watchers, on_synced_changed: Callable[[bool], None] = lambda synced: None) -> None:
@@ -54,9 +54,6 @@ class NodePodFeed:
 
     def on_event(self, event: Event[NodePod]) -> None:
         self._apply(event.key, None if event.op is Op.DELETE else event.value)
-
-    def on_mark(self, mark: int) -> None:
-        """Do nothing: this stream has no durable positions."""
 
     def on_synced(self, synced: bool) -> None:
         self._on_synced_changed(synced)

@@ -22,7 +22,7 @@ from actors.pleg.state_machine.missed_events import GRACE_NS, QUEUE_DROP, LostEv
 from actors.pleg.state_machine.mode import Mode
 from actors.pleg.state_machine.status_merger import StatusChange, StatusMerger
 from protocols.actor import Context, run_actor
-from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource
+from protocols.bus import Call, EdgeSource, Event, Op, Replica, StateSource, StreamSink
 from protocols.messages import cri as cri_messages
 from protocols.messages import pleg as messages
 from protocols.messages.trace import PASSED_ON, POD_EVENT, RUNTIME_EVENT
@@ -43,7 +43,7 @@ EVENT_TYPES = {number: name for name, number in cri_pb2.ContainerEventType.items
 """Names of the known types: a runtime may send others."""
 
 
-class PlegActor:
+class PlegActor(StreamSink[cri_messages.ContainerEvent]):
     """Joins relists, events and the cache, and publishes what changed."""
 
     def __init__(self, context: Context) -> None:
@@ -139,9 +139,6 @@ class PlegActor:
             )
         self._metrics.undecodable.inc()
         self._require_relist()
-
-    def on_mark(self, mark: int) -> None:
-        """Ignore marks: edge streams carry none."""
 
     def on_synced(self, synced: bool) -> None:
         self._synced = synced

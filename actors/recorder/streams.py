@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.bus import Bus, Event, Op, Replica
+from protocols.bus import Bus, Event, Op, Replica, StreamSink
 from protocols.kinds.table import (
     DEVICECLASSES,
     DEVICETAINTRULES,
@@ -78,15 +78,7 @@ def _change(writer: RecordingWriter, source: str) -> Callable[[Op, str, Any, Any
     return change
 
 
-class _Sink:
-    def on_mark(self, mark: int) -> None:
-        """The position alone changes nothing."""
-
-    def on_synced(self, synced: bool) -> None:
-        """A stream that lags its owner is complete a moment later."""
-
-
-class ObjectsSink(_Sink):
+class ObjectsSink(StreamSink[ObjectEvent]):
     """The objects of one resource, as state."""
 
     def __init__(self, writer: RecordingWriter, source: str) -> None:
@@ -117,7 +109,7 @@ class ObjectsSink(_Sink):
         self._writer.remove(self._source, key, now_ms())
 
 
-class Events(_Sink):
+class Events(StreamSink[ObjectEvent]):
     """Events of the API: each version of one is an entry, and its expiry is none."""
 
     def __init__(self, writer: RecordingWriter) -> None:
@@ -137,7 +129,7 @@ class Events(_Sink):
         self._writer.happened(sources.EVENTS, key_of(obj), obj, now_ms())
 
 
-class LifecycleSink(_Sink):
+class LifecycleSink(StreamSink[PodLifecycleEvent]):
     """Pod lifecycle events of pleg."""
 
     def __init__(self, writer: RecordingWriter, prefix: str) -> None:

@@ -103,12 +103,12 @@ class StreamSink(Protocol[V]):
     def on_event(self, event: Event[V]) -> None: ...
 
     def on_mark(self, mark: int) -> None:
-        """Note that the position moved without an event."""
-        ...
+        """Note that the position moved without an event. Nothing by default: some streams have no durable positions."""
+        return
 
     def on_synced(self, synced: bool) -> None:
-        """Note a change of `synced`; False: what was received so far may be behind the owner."""
-        ...
+        """Note a change of `synced`; False: what was received so far may be behind the owner. Nothing by default."""
+        return
 
 
 Handler = Callable[[V_contra, Call], Awaitable[msgspec.Struct | None]]

@@ -20,7 +20,7 @@ import msgspec
 import uvloop
 import zmq
 
-from protocols.bus import Bus, BusOptions, Call, EdgeSource, Event, Op
+from protocols.bus import Bus, BusOptions, Call, EdgeSource, Event, Op, StreamSink
 from protocols.bus.frames import decode_published, encode, topic_of
 from tests.bench.row import Row
 
@@ -53,7 +53,7 @@ decode_sample = msgspec.msgpack.Decoder(Sample).decode
 # ours
 
 
-class Counting:
+class Counting(StreamSink[Sample]):
     """Counts events until the last; fails on a snapshot in between, since that would be a loss."""
 
     def __init__(self, more: Callable[[], None]) -> None:
@@ -74,10 +74,6 @@ class Counting:
             self._more()
         if self.count == EVENTS:
             self.done.set_result(EVENTS / (time.perf_counter() - self.began))
-
-    def on_mark(self, mark: int) -> None: ...
-
-    def on_synced(self, synced: bool) -> None: ...
 
 
 async def our_owner(run_dir: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from actors.pleg.state_machine.cri_status import container_status, sandbox_status
-from protocols.bus import Bus, BusOptions, Event, Replica
+from protocols.bus import Bus, BusOptions, Event, Replica, StreamSink
 from protocols.messages import cri, pleg
 from protocols.messages.supervisor import METRICS, Empty, MetricsText
 from protocols.process.settings import Settings, save_settings
@@ -21,7 +21,7 @@ from tests.support.waiting import until_true
 AGE = "kubelet_evented_pleg_connection_latency_seconds"
 
 
-class Heard:
+class Heard(StreamSink[pleg.PodLifecycleEvent]):
     """Sink of the lifecycle stream: all events, and how often something may have been lost."""
 
     def __init__(self) -> None:
@@ -37,12 +37,6 @@ class Heard:
         if event.value is not None:
             self.at.setdefault((event.value.id, event.value.type), time.time_ns())
             self.events.append((event.value.uid, event.value.type, event.value.id))
-
-    def on_mark(self, mark: int) -> None:
-        pass
-
-    def on_synced(self, synced: bool) -> None:
-        pass
 
 
 class PlegNode:

@@ -9,7 +9,7 @@ from itertools import groupby, islice
 
 from actors.frontdoor.feeds.broadcast import EncodedEvent, Journal, Watchers
 from actors.frontdoor.feeds.encoding import Action, allocatable_event, devices, memory
-from protocols.bus import Event, Op
+from protocols.bus import Event, Op, StreamSink
 from protocols.messages.devices import AllocatedMemory, Device, Machine
 from protocols.wire import podresources_v1_pb2 as v1
 
@@ -17,7 +17,7 @@ MAX_DEVICES_PER_MESSAGE = 1000
 """Far below the 4 MiB that gRPC clients accept by default."""
 
 
-class AllocatableFeed:
+class AllocatableFeed(StreamSink[Device]):
     """A sink of the bus. Events up to one with a mark belong together and are applied in one step."""
 
     def __init__(self, journal: Journal, watchers: Watchers) -> None:
@@ -45,12 +45,6 @@ class AllocatableFeed:
         self._pending.append((event.key, None if event.op is Op.DELETE else event.value))
         if event.mark:
             self._apply_pending()
-
-    def on_mark(self, mark: int) -> None:
-        """Do nothing: this stream has no durable positions."""
-
-    def on_synced(self, synced: bool) -> None:
-        """Do nothing: a stale replica is served all the same."""
 
     def listed(self) -> list[Device]:
         return list(self.devices.values())
@@ -109,7 +103,7 @@ class AllocatableFeed:
         self.watchers.push(event)
 
 
-class MachineSink:
+class MachineSink(StreamSink[Machine]):
     """Pass the single item of the `machine` stream on to the feed."""
 
     def __init__(self, feed: AllocatableFeed) -> None:
@@ -120,12 +114,6 @@ class MachineSink:
 
     def on_event(self, event: Event[Machine]) -> None:
         self._feed.set_machine(event.value or Machine())
-
-    def on_mark(self, mark: int) -> None:
-        """Do nothing: this stream has no durable positions."""
-
-    def on_synced(self, synced: bool) -> None:
-        """Do nothing: a stale replica is served all the same."""
 
 
 def _by_node(blocks: Iterable[AllocatedMemory]) -> dict[tuple[str, tuple[int, ...]], AllocatedMemory]:

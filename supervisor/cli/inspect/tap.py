@@ -8,7 +8,7 @@ from typing import Any
 import msgpack
 import msgspec
 
-from protocols.bus import Event, Op, Unavailable
+from protocols.bus import Event, Op, StreamSink, Unavailable
 from protocols.kube.jsons import read_json
 from protocols.messages.supervisor import PlaneStatus
 from supervisor.base.errors import SupervisorError, UsageError, until_interrupted
@@ -17,8 +17,11 @@ from supervisor.cli.flags import layout_from
 from supervisor.client.connection import TIMEOUT_S, Asking, ask
 
 
-class Tap:
-    """Prints a line per key of a snapshot, per event, and per loss of the stream."""
+class Tap(StreamSink[bytes]):
+    """Prints a line per key of a snapshot, per event, and per loss of the stream.
+
+    A position without an event is not worth a line: idle owners send one with every tick.
+    """
 
     def __init__(self) -> None:
         self.failed = asyncio.get_running_loop().create_future()
@@ -42,9 +45,6 @@ class Tap:
         self._print(
             {"op": Op(event.op).name.lower(), "seq": event.seq, "mark": event.mark, "key": event.key, "value": value}
         )
-
-    def on_mark(self, mark: int) -> None:
-        """A position without an event is not worth a line: idle owners send one with every tick."""
 
     def on_synced(self, synced: bool) -> None:
         self._print({"op": "synced" if synced else "stale"})

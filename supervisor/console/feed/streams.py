@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from protocols.bus import Bus, Op, Replica
+from protocols.bus import Bus, Op, Replica, StreamSink
 from protocols.messages import devices, pleg
 from protocols.messages.devices import DeviceHealth, DraDriver, PluginView, PodAllocation, ResourceInventory
 from protocols.messages.pleg import PlegState, PodLifecycleEvent
@@ -52,7 +52,7 @@ def _pleg_state(world: World, state: PlegState | None) -> None:
         world.changed()
 
 
-class LifecycleSink:
+class LifecycleSink(StreamSink[PodLifecycleEvent]):
     """Sink of an edge stream: only events count."""
 
     def __init__(self, world: World) -> None:
@@ -65,9 +65,6 @@ class LifecycleSink:
         if event.value is not None:
             self._world.pleg.happened(event.value, time.time())
             self._world.changed()
-
-    def on_mark(self, mark: int) -> None:
-        """The position alone shows nothing."""
 
     def on_synced(self, synced: bool) -> None:
         self._world.pleg.synced = synced
