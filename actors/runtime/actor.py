@@ -258,9 +258,6 @@ class _RuntimeCollector(Collector):
         yield single(EVENTS, self._server.events.emitted)
         yield single(SLOW_SUBSCRIBERS, self._server.events.overflows)
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
 
 def main(argv: list[str] | None = None) -> None:
     run_actor(OWNER, Runtime, argv)

@@ -149,9 +149,6 @@ class BusCollector(Collector):
         yield syncs
         yield silence
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
     def _dropped(self) -> Metric:
         dropped = labelled(DROPPED)
         for reason in ("garbage", "unsent", "late", "refused"):
@@ -169,9 +166,6 @@ class SpanCollector(Collector):
         yield single(SPANS, self._recorder.recorded)
         yield single(SPANS_DROPPED, self._recorder.dropped)
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
 
 class TaskCollector(Collector):
     """Number of tasks of this process that ended with an exception which nobody awaited."""
@@ -181,6 +175,3 @@ class TaskCollector(Collector):
         for kind, count in sorted(FAILURES.items()):
             failures.add_metric([kind], count)
         yield failures
-
-    def describe(self) -> Iterable[Metric]:
-        return []

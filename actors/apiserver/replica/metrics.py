@@ -70,9 +70,6 @@ class ReplicaCollector(Collector):
         yield _gauge(REPLACED, replaced, lambda s: s.replica.histories_replaced)
         yield _gauge(WINDOW, held, lambda s: len(s.replica.window))
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
 
 def _gauge(declared: GaugeFamily, statuses: list[ReplicaStatus], figure: Callable[[ReplicaStatus], float]) -> Metric:
     family = labelled(declared)

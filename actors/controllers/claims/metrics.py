@@ -52,9 +52,6 @@ class ClaimMetrics(Collector):
         depth.add_metric(["resource_claim"], self.waiting())
         yield depth
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
 
 def _source(claim: views.ResourceClaim) -> str:
     annotations = annotations_of(claim)

@@ -95,6 +95,3 @@ class WorkloadMetrics(Collector):
             objects.add_metric([kind], len(controller.items))
             depth.add_metric([kind], len(controller.queue))
         yield from (passes, objects, depth)
-
-    def describe(self) -> Iterable[Metric]:
-        return []

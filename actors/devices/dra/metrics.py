@@ -67,6 +67,3 @@ class InUse(Collector):
         for driver, count in sorted(self._count().items()):
             metric.add_metric([driver], count)
         yield metric
-
-    def describe(self) -> Iterable[Metric]:
-        return []

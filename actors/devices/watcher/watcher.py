@@ -140,6 +140,3 @@ class Totals(Collector):
                 if holds:
                     metric.add_metric([str(path), state], 1)
         yield metric
-
-    def describe(self) -> Iterable[Metric]:
-        return []

@@ -1,6 +1,6 @@
 """kube_pod_start_time and kube_pod_completion_time of the node's pods, to compare with the runtime's log (KEP-3386)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -36,9 +36,6 @@ class PodTimes(Collector):
                 completed.add_metric(labels, end)
         yield started
         yield completed
-
-    def describe(self) -> Iterable[Metric]:
-        return []
 
 
 def completion(status: views.PodStatus) -> float | None:

@@ -1,7 +1,7 @@
 """prober_probe_total: results of probes, under kubelet's name and labels."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
@@ -38,6 +38,3 @@ class ProbeMetrics(Collector):
             for labels, count in counts.items():
                 total.add_metric(labels, count)
         yield total
-
-    def describe(self) -> Iterable[Metric]:
-        return []

@@ -123,9 +123,6 @@ class StateCollector(Collector):
         yield _counts(FAILURES, tracked.failures, devices.engine.failures)
         yield single(SEARCHES, devices.fit.searches)
 
-    def describe(self) -> Iterable[Metric]:
-        return []
-
 
 def _pools(devices: DynamicResources) -> Iterable[Metric]:
     """Yield devices by driver and pool; pools past MAX_POOLS are summed up by driver."""
