@@ -56,7 +56,6 @@ from actors.apiserver.storage.storage import Storage
 from actors.apiserver.storage.stores import Stores
 from actors.apiserver.table import TABLE, served
 from actors.apiserver.watch.catalog import Catalog, CatalogOptions
-from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.writes.admission.admission import Admission
 from actors.apiserver.writes.admission.claims import GATE as CLAIM_RIGHTS
 from actors.apiserver.writes.admission.policies.admission import PolicyAdmission, PolicyOptions
@@ -220,8 +219,6 @@ class ApiServer:
             meter_of=lambda row: WatchMeter(self._metrics.watches, row),
             progress_of=lambda row: self._progress[self._stores.number_of(row)].request_progress,
             own_writes_of=lambda row: self._own_writes[self._stores.number_of(row)],
-            alarms=Alarms(),
-            flusher=Flusher(),
         )
 
     def _build_definition_controller(self) -> DefinitionController:

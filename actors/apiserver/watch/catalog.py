@@ -4,14 +4,12 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.apiserver.api.request.target import unknown_path
 from actors.apiserver.replica.own_writes import OwnWrite, OwnWrites
 from actors.apiserver.replica.replica import Replica
-from actors.apiserver.watch.backlog import Backlog
-from actors.apiserver.watch.bookmarks import ChangeVolume
 from actors.apiserver.watch.hub import Hub, HubOptions
-from actors.apiserver.watch.timers import Alarms, Flusher
 from actors.apiserver.watch.watcher import Meter
 from protocols.bus import Bus, Following
 from protocols.kinds.served.row import Served, Table
@@ -30,10 +28,6 @@ class CatalogOptions(msgspec.Struct, frozen=True):
     """Return the function that a resource's replica calls when a request waits for a revision."""
     own_writes_of: Callable[[Served], OwnWrites]
     """Return the own writes of a resource's store."""
-    alarms: Alarms = msgspec.field(default_factory=Alarms)
-    flusher: Flusher = msgspec.field(default_factory=Flusher)
-    volume: ChangeVolume = msgspec.field(default_factory=ChangeVolume)
-    backlog: Backlog = msgspec.field(default_factory=Backlog)
 
 
 class _OfServed(dict[str, T]):
@@ -50,6 +44,7 @@ class Catalog:
         self.table = table
         self._options = options
         self._bus = options.bus
+        self._of_hubs = HubOptions()
         self.replicas: dict[str, Replica] = _OfServed()
         """By `row.store`."""
         self.hubs: dict[str, Hub] = _OfServed()
@@ -116,6 +111,4 @@ class Catalog:
         replica.refetch = following.refetch
 
     def _hub(self, row: Served) -> Hub:
-        options = self._options
-        parts = HubOptions(options.meter_of(row), options.alarms, options.flusher, options.volume, options.backlog)
-        return Hub(self.replicas[row.store], parts, row)
+        return Hub(self.replicas[row.store], replace(self._of_hubs, meter=self._options.meter_of(row)), row)
