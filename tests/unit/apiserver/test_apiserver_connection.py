@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import time
+import weakref
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from aiohttp import web
 
 from actors.apiserver.http.connection import unread
 from actors.apiserver.http.connection.connection import Connections, RequestHandler
-from actors.apiserver.http.connection.responses import Reply, Response, indented
+from actors.apiserver.http.connection.responses import LongResponse, Reply, Response, indented
 
 GET = b"GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 
@@ -152,6 +153,10 @@ async def test_a_header_of_several_lines_is_not_sent(tmp_path: Path) -> None:
 BODY = b"x" * 4_000_000
 
 
+class _Parts(list[bytes]):
+    """A list that can be referred to weakly."""
+
+
 @contextlib.asynccontextmanager
 async def unread_answer(
     root: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[[], Response]
@@ -206,6 +211,21 @@ async def test_answer_that_is_made_gives_its_seats_back_at_once(
         monkeypatch.setattr(unread, "SEAT_S", 3600.0)
         await seat.wait()
         assert not ended.is_set()
+
+
+async def test_answer_that_was_written_holds_no_memory(tmp_path: Path) -> None:
+    """The response itself is in a cycle, which is collected after hundreds of other answers."""
+    made: list[tuple[Response, weakref.ref[_Parts]]] = []
+
+    async def handler(request: web.BaseRequest) -> Response:
+        parts = _Parts([b"x"])
+        made.append((LongResponse(parts, 200, {}), weakref.ref(parts)))
+        return made[0][0]
+
+    async with client(tmp_path, handler) as (reader, writer):
+        writer.write(GET % b"a")
+        await reader.readuntil(b"\r\n0\r\n\r\n")
+        assert [parts() for _, parts in made] == [None]
 
 
 async def test_client_that_reads_slowly_gets_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

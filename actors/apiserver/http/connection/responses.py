@@ -99,9 +99,10 @@ class LongResponse(web.StreamResponse):
     async def write_eof(self, data: bytes = b"") -> None:
         """Write the parts. The seats are given back when the last is made, or when the client makes it wait."""
         size = 0
-        if isinstance(self._parts, Sequence):
+        parts, self._parts = self._parts, ()  # the response lives on in a cycle until it is collected
+        if isinstance(parts, Sequence):
             give_back.get()()
-        for part in self._parts:
+        for part in parts:
             size += len(part)
             await self._write_part(part)
             await asyncio.sleep(0)  # each part is made in the event loop: let other requests run in between
