@@ -284,7 +284,7 @@ class Attempt:
             if not candidates.has_enough(at, indices.need):
                 return
             if self._is_untried(indices.claim, request, at, tried):
-                pool, device = candidates.ordered[at]
+                pool, device = candidates.order.pool(at), candidates.devices[at]
                 if self._take(indices.claim, request, pool, device):
                     yield DeviceIndices(indices.claim, indices.request, request, indices.need - 1, at + 1)
                     self._give(indices.claim, request, pool, device)
@@ -295,7 +295,7 @@ class Attempt:
 
     def _is_untried(self, claim: int, request: RequestData, at: int, tried: set[Hashable]) -> bool:
         """Return True if a device is free for a request, fits it, and is equal to none that was tried."""
-        pool, device = request.candidates.ordered[at]
+        pool, device = request.candidates.order.pool(at), request.candidates.devices[at]
         if self._is_busy(claim, request, device) or not request.candidates.is_fitting(at):
             return False
         return not tried or self._equivalence(pool, device) not in tried
@@ -307,11 +307,11 @@ class Attempt:
 
     def _all_devices(self, indices: DeviceIndices, request: RequestData) -> Choices:
         """Choose every candidate in order; a device that cannot be chosen ends this branch."""
-        ordered = request.candidates.ordered
-        if indices.start >= len(ordered):
+        candidates = request.candidates
+        if indices.start >= len(candidates.devices):
             return
-        pool, device = ordered[indices.start]
-        if self._is_busy(indices.claim, request, device) or not request.candidates.is_fitting(indices.start):
+        pool, device = candidates.order.pool(indices.start), candidates.devices[indices.start]
+        if self._is_busy(indices.claim, request, device) or not candidates.is_fitting(indices.start):
             return
         if not add_to_all(self._constraints[indices.claim], request.subrequest.name, device):
             raise AllocationFault(self._broken(indices.claim, request, device))

@@ -1,6 +1,7 @@
 """Devices of one node that a request may be allocated, judged once each, when the search reaches them. Pure."""
 
-from collections.abc import Callable, Generator, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -10,7 +11,8 @@ from protocols.dra.allocator.types import AllocatedState, Amounts, CounterId, De
 from protocols.dra.types import PoolId
 from protocols.kube.taints import untolerated
 
-Candidate = tuple[Pool, DeviceInfo]
+Parts = Iterable[tuple[Pool, Sequence[DeviceInfo]]]
+"""Devices by pool, in order."""
 T = TypeVar("T")
 InSteps = Generator[None, None, T]
 """Work that yields after each SCANNED devices."""
@@ -20,17 +22,28 @@ SCANNED = 16
 class DeviceOrder:
     """Devices of one node in the order in which they are tried; requests that choose from all of them share it."""
 
-    def __init__(self, devices: tuple[Candidate, ...]) -> None:
-        self.devices = devices
+    def __init__(self, parts: Parts) -> None:
+        self.devices: list[DeviceInfo] = []
+        self._pools: list[Pool] = []
+        self._ends: list[int] = []
+        for pool, devices in parts:
+            self.devices += devices
+            self._pools.append(pool)
+            self._ends.append(len(self.devices))
+
+    def pool(self, at: int) -> Pool:
+        """Return the pool of the device at this place."""
+        return self._pools[bisect_right(self._ends, at)]
 
     @cached_property
     def positions(self) -> Mapping[DeviceInfo, int]:
-        return {device: at for at, (_, device) in enumerate(self.devices)}
+        return {device: at for at, device in enumerate(self.devices)}
 
     @cached_property
     def last_consumers(self) -> Mapping[tuple[PoolId, CounterId], int]:
         """The last place of a device that consumes a counter."""
-        return {(pool.id, counter): at for at, (pool, device) in enumerate(self.devices) for counter in device.consumes}
+        consumers = ((at, device.consumes) for at, device in enumerate(self.devices) if device.consumes)
+        return {(self.pool(at).id, counter): at for at, counters in consumers for counter in counters}
 
 
 UNKNOWN, FITTING, UNFIT = range(3)
@@ -51,18 +64,18 @@ class Candidates:
         taints: bool,
     ) -> None:
         self.subrequest = subrequest
-        self.order, self.ordered = order, order.devices
+        self.order, self.devices = order, order.devices
         self._used = used
         self._matches = matches
         self._taints = taints
-        self._judged = bytearray(len(self.ordered))
+        self._judged = bytearray(len(self.devices))
         self._unfit = 0
         self._shares: dict[DeviceInfo, Share | None] = {}
 
     def is_fitting(self, at: int) -> bool:
         """Raises AllocationFault."""
         if self._judged[at] == UNKNOWN:
-            fits = self._is_candidate(self.ordered[at][1])
+            fits = self._is_candidate(self.devices[at])
             self._judged[at] = FITTING if fits else UNFIT
             self._unfit += not fits
         return self._judged[at] == FITTING
@@ -85,13 +98,13 @@ class Candidates:
 
     def has_enough(self, start: int, need: int) -> bool:
         """Return False once fewer than `need` devices can fit from `start` on."""
-        if len(self.ordered) - start - self._unfit >= need:
+        if len(self.devices) - start - self._unfit >= need:
             return True
         for _ in range(need):
-            if start > len(self.ordered):
+            if start > len(self.devices):
                 break
             start = self.first(start) + 1
-        return start <= len(self.ordered)
+        return start <= len(self.devices)
 
     def share(self, device: DeviceInfo) -> Share | None:
         """Return the consumption of a subrequest on a shared device; None for other devices. Raises AllocationFault."""

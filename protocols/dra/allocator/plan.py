@@ -12,10 +12,10 @@ from protocols.cel.worker import selections
 from protocols.cel.worker.messages import EvaluationEnded
 from protocols.dra.allocator.candidates import (
     SCANNED,
-    Candidate,
     Candidates,
     DeviceOrder,
     InSteps,
+    Parts,
     consumption,
     has_room_for_share,
 )
@@ -27,6 +27,7 @@ from protocols.dra.allocator.types import (
     AllocationFault,
     DeviceInfo,
     NodePool,
+    Pool,
     SelectorEnded,
     SelectorFault,
     Selectors,
@@ -163,24 +164,25 @@ def missing_class(claim: Claim, classes: Mapping[str, DeviceClass]) -> str:
     return f"request {lost.name}: device class {lost.class_name} does not exist" if lost else ""
 
 
-def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> tuple[Candidate, ...]:
-    """Return the devices of pools that are complete and valid."""
-    sound = (pool for pool in pools if pool.pool.complete and not pool.pool.fault)
-    return tuple(
-        (pool.pool, device) for pool in sound for device in pool.devices if binding or not device.has_binding_conditions
-    )
+def candidates_of(pools: Iterable[NodePool], binding: bool = True) -> Parts:
+    """Yield the devices of each pool that is complete and valid."""
+    for view in pools:
+        if view.pool.complete and not view.pool.fault:
+            every = binding or not view.pool.has_binding_conditions
+            devices = view.devices if every else [each for each in view.devices if not each.has_binding_conditions]
+            yield view.pool, devices
 
 
 def all_candidates_of(
     claim: str, subrequest: SubRequest, inputs: "AllocatorInputs", matches: Callable[[DeviceInfo], bool]
-) -> InSteps[tuple[list[Candidate], int]]:
+) -> InSteps[tuple[Parts, int]]:
     """Return the devices that allocationMode All requests, in use or not, except those with too little capacity.
 
     They come with their number; past MAX_DEVICES they are only counted, since no claim can have them. Raises
     AllocationFault while a pool is incomplete or invalid.
     """
     assert subrequest.mode == ALL
-    candidates: list[Candidate] = []
+    parts: list[tuple[Pool, list[DeviceInfo]]] = []
     count = 0
     for view in inputs.pools:
         pool = view.pool
@@ -190,6 +192,7 @@ def all_candidates_of(
                 f"claim {claim}, request {subrequest.name}: asks for all devices, but resource pool"
                 f" {pool.id[0]}/{pool.id[1]} is currently {state}"
             )
+        parts.append((pool, devices := []))
         for number, device in enumerate(view.devices):
             if number % SCANNED == SCANNED - 1:
                 yield
@@ -197,8 +200,8 @@ def all_candidates_of(
                 continue
             if matches(device) and has_room_for_share(subrequest, device, inputs.used, consumption(subrequest, device)):
                 count += 1
-                candidates += [(pool, device)] if count <= MAX_DEVICES else []
-    return candidates, count
+                devices += [device] if count <= MAX_DEVICES else []
+    return parts, count
 
 
 class AllocatorInputs(msgspec.Struct, frozen=True):
@@ -272,7 +275,7 @@ def _request_data(
     all_devices = subrequest.mode == ALL
     count = subrequest.count
     if all_devices:
-        devices, count = yield from all_candidates_of(claim.key, subrequest, inputs, matches)
-        order = DeviceOrder(tuple(devices))
+        parts, count = yield from all_candidates_of(claim.key, subrequest, inputs, matches)
+        order = DeviceOrder(parts)
     candidates = Candidates(subrequest, order, inputs.used, matches, inputs.gates.taints)
     return RequestData(subrequest, candidates, max(1, count), all_devices)

@@ -31,9 +31,7 @@ class EquivalentDevices:
         requests = [request for plan in plans for alternatives in plan.requests for request in alternatives]
         self._candidates = [request.candidates for request in requests]
         self._chosen_from = [request.candidates for request in requests if not request.all_devices]
-        self._all_devices = [
-            frozenset(device for _, device in request.candidates.ordered) for request in requests if request.all_devices
-        ]
+        self._all_devices = [frozenset(request.candidates.devices) for request in requests if request.all_devices]
         self._attributes = sorted({constraint.attribute for constraint in constraints})
         self._numbers: dict[DeviceInfo, int] = {}
         self._known: dict[Hashable, int] = {}
@@ -92,7 +90,7 @@ def has_too_few_devices(plans: Iterable[ClaimPlan]) -> InSteps[bool]:
 
 def _has_enough_devices(request: RequestData) -> InSteps[bool]:
     candidates, found = request.candidates, 0
-    for at in () if request.all_devices else range(len(candidates.ordered)):
+    for at in () if request.all_devices else range(len(candidates.devices)):
         if found >= request.num_devices:
             break
         found += candidates.is_fitting(at)
@@ -127,7 +125,7 @@ def values_of(plan: ClaimPlan, constraint: Constraint) -> InSteps[frozenset[Attr
     for request in requests:
         if not constraint.covers(request.subrequest.name):
             continue
-        for at, (_, device) in enumerate(request.candidates.ordered):
+        for at, device in enumerate(request.candidates.devices):
             value = device.spec.attributes.get(constraint.attribute)
             if value is not None and value not in values and _may_fit(request, at):
                 values.add(value)
