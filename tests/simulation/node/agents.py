@@ -85,6 +85,8 @@ class Agent:
     def _take(self, event: PodEvent) -> None:
         self.events += 1
         key = f"{event.pod.namespace}/{event.pod.name}"
+        if event.action is Action.ADDED and key in self._witness.rejected:
+            self._deleted.discard(key)
         if key in self._deleted:
             self._witness.break_promise("no event after DELETED", f"{self.name}: {event.action.name} of {key}")
         if event.action is Action.DELETED:

@@ -17,6 +17,7 @@ from actors.runtime.state.lifecycle import Lifecycle
 from actors.simulator.driver.claims import Claims, Prepared
 from protocols.kube.meta import Object, meta
 from protocols.lifecycle.devices.claims import PodClaims
+from protocols.lifecycle.errors import AdmissionRejected
 from protocols.messages.devices import AdmitPod, AdmittedPod, PodAllocation
 from protocols.process.layout import Layout
 from tests.simulation.model import Broken
@@ -70,6 +71,8 @@ class Witness:
         """Uids of pods of which a container was started."""
         self.ledger_lost_at = 0.0
         """Elapsed seconds at which a device manager last ended without a checkpoint: its positions ended with it."""
+        self.rejected: set[str] = set()
+        """Pods that were rejected, by namespace/name: one whose end was not stored is admitted after another start."""
         self._known_at: dict[str, float] = {}
         """When the registration of a resource was first answered."""
         world.on_end.append(self._ended)
@@ -121,7 +124,11 @@ class Witness:
         publish_claims = DeviceManager.publish_claims
 
         async def on_admit(self: Admissions, pod: AdmitPod) -> AdmittedPod:
-            answer = await admit(self, pod)
+            try:
+                answer = await admit(self, pod)
+            except AdmissionRejected:
+                witness.rejected.add(f"{pod.namespace}/{pod.name}")
+                raise
             if witness.sees("devices") and pod.uid in self._options.ledger.pods and pod.uid not in witness.ledger():
                 witness.break_promise("an admission is on disk before it is answered", pod.name)
             return answer
