@@ -120,7 +120,9 @@ def test_load_of_a_node_is_the_sum_of_its_pods(placed: list[tuple[int, int, int]
     gone = data.draw(st.lists(st.sampled_from(views), unique_by=lambda view: view.uid)) if views else []
     for view in gone:
         cache.forget(view.uid)
-    fresh = Cache(placed=dict(cache.placed))
+    fresh = Cache()
+    for where_now, view in cache.placed.values():
+        fresh.place(where_now, view)
     for load in cache.nodes.values():
         fresh.node(load.view)
         same = fresh.nodes[load.view.name]
