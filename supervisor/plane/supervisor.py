@@ -213,7 +213,7 @@ class Supervisor:
     async def _every_second(self) -> None:
         while True:
             await asyncio.sleep(SECOND_S)
-            self._console.show_new()
+            self._console.show_new(self._settings.layout.logs, self._tree.children)
             if self._link:
                 self._link.report(self._node_note())
             self._check_files()

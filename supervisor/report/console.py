@@ -70,12 +70,15 @@ class Console:
     def watch(self, log_dir: Path, instances: Iterable[str]) -> None:
         """Show warnings and errors that these actors log from now on, in the foreground."""
         for name in instances:
-            path = logs.path_of(log_dir, name)
-            self._tails.setdefault(name, logs.Tail(path, logs.size(path)))
+            if name not in self._tails:
+                path = logs.path_of(log_dir, name)
+                self._tails[name] = logs.Tail(path, logs.size(path))
 
-    def show_new(self) -> None:
+    def show_new(self, log_dir: Path, instances: Iterable[str]) -> None:
+        """Show what was added since, and watch these actors too, some of which were started since."""
         if not self.foreground:
             return
+        self.watch(log_dir, instances)
         for name, tail in self._tails.items():
             loud = [line for line in tail.lines() if logs.is_warning(line)]
             for line in loud[:MAX_WARNINGS]:

@@ -104,6 +104,19 @@ def test_log_lines_are_shown_printable(tmp_path: Path) -> None:
     assert logs.Tail(path).lines() == [r"WARNING plugin said id=gpu\x1b[2J\rx", "INFO next"]
 
 
+def test_console_in_the_foreground_shows_warnings_of_actors_that_were_added(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console, line = Console("supervisor"), "2026-01-01 00:00:00,000 WARNING apiserver: slow\n"
+    console.watch(root, ["a"])
+    for names in (["a"], ["a", "b"], ["a", "b"]):
+        for name in "ab":
+            with logs.path_of(root, name).open("a") as log:
+                log.write(line)
+        console.show_new(root, names)
+    assert capsys.readouterr().err == f"a: {line}" * 3 + f"b: {line}"
+
+
 @pytest.mark.parametrize("content", [b"", b'{"port": 70000}', b'{"port": -1}', None])
 def test_settings_that_are_damaged_or_a_pipe_name_no_port(root: Path, content: bytes | None) -> None:
     where = layout(str(root))

@@ -5,6 +5,7 @@ import os
 import socket
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -83,7 +84,8 @@ async def test_watchdog_starves_once_the_tree_is_not_ticked(
     supervisor = object.__new__(Supervisor)
     supervisor.__dict__.update(
         _link=None,
-        _console=SimpleNamespace(show_new=lambda: None),
+        _console=Mock(),
+        _settings=Mock(),
         _tree=SimpleNamespace(ticked_s=lambda: age, children={}),
         _notifier=notifier,
         _check_files=lambda: None,
