@@ -35,9 +35,17 @@ never sends that. client-go lists at the first one."""
 class ResourceEventHandler(Protocol):
     """Callbacks in order, in the event loop; objects are read-only. Each has the view of the informer's resource."""
 
-    def on_add(self, obj: Any) -> None: ...
-    def on_update(self, old: Any, new: Any) -> None: ...
-    def on_delete(self, obj: Any) -> None: ...
+    def on_add(self, obj: Any) -> None:
+        """Note a new object. Nothing by default."""
+        return
+
+    def on_update(self, old: Any, new: Any) -> None:
+        """Note a changed object. By default as a new one."""
+        self.on_add(new)
+
+    def on_delete(self, obj: Any) -> None:
+        """Note the end of an object. Nothing by default."""
+        return
 
 
 class InformerOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from pathlib import Path
 from protocols.kinds.table import RESOURCESLICES
 from protocols.kube.meta import Object
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.kubeclient.kubeconfig import client_options
 from protocols.messages.calls import CallRecord
 from protocols.process.tasks import awaited, cancel, restarted
@@ -28,7 +28,7 @@ TOGETHER_NS = 100_000_000
 """Changes within this time are one version: a list has many objects, and an update several slices."""
 
 
-class SliceVersions:
+class SliceVersions(ResourceEventHandler):
     """Handler of an informer. Of more than MOST_CHANGES versions the last ones are replaced by the newest."""
 
     def __init__(self, client: ApiClient, driver: str) -> None:
@@ -36,9 +36,6 @@ class SliceVersions:
         self.informer = Informer(client, RESOURCESLICES, InformerOptions(field_selector=f"spec.driver={driver}"), self)
 
     def on_add(self, obj: Object) -> None:
-        self._note()
-
-    def on_update(self, old: Object, new: Object) -> None:
         self._note()
 
     def on_delete(self, obj: Object) -> None:

@@ -34,6 +34,7 @@ from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, meta, name_of, uid_of
 from protocols.kube.times import now
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import ResourceEventHandler
 from protocols.kubeclient.workqueue import Key, WorkQueue
 
 GROUP = "certificates.k8s.io"
@@ -44,7 +45,7 @@ NO_RIGHT_S = 60.0
 """Time until the right to have a request approved is asked for again: a binding may come after the node."""
 
 
-class CertificateController:
+class CertificateController(ResourceEventHandler):
     """Handles each request until it is signed, denied or old enough to be removed."""
 
     def __init__(self, client: ApiClient, log: logging.Logger, ca: Path, key: Path) -> None:
@@ -55,9 +56,6 @@ class CertificateController:
 
     def on_add(self, obj: Object) -> None:
         self._queue.put(("csr", name_of(obj)))
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self._queue.put(("csr", name_of(new)))
 
     def on_delete(self, obj: Object) -> None:
         self._queue.cancel_timer(("csr", name_of(obj)))

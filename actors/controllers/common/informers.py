@@ -34,7 +34,7 @@ class FanOut:
             raise errors[0]
 
 
-class ChangeHandler:
+class ChangeHandler(ResourceEventHandler):
     """Reduce an informer's events to two callbacks: `changed` for adds and updates, `gone` for deletions."""
 
     def __init__(self, changed: Callable[[Any], None], gone: Callable[[Any], None]) -> None:
@@ -42,9 +42,6 @@ class ChangeHandler:
 
     def on_add(self, obj: Object) -> None:
         self._changed(obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self._changed(new)
 
     def on_delete(self, obj: Object) -> None:
         self._gone(obj)

@@ -24,6 +24,7 @@ from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
 from protocols.kubeclient.client import ApiClient, find
+from protocols.kubeclient.informer import ResourceEventHandler
 from protocols.kubeclient.workqueue import Retries
 
 WORKERS = 4
@@ -156,7 +157,7 @@ class Collector:
         await self._client.patch(node.resource, node.name, node.namespace, body)
 
 
-class CollectorHandler:
+class CollectorHandler(ResourceEventHandler):
     """Feed the events of one resource's informer to the collector."""
 
     def __init__(self, collector: Collector, resource: Resource) -> None:
@@ -165,9 +166,6 @@ class CollectorHandler:
 
     def on_add(self, obj: Object) -> None:
         self._collector.upsert(self._resource, obj)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self._collector.upsert(self._resource, new)
 
     def on_delete(self, obj: Object) -> None:
         self._collector.remove(obj)

@@ -20,7 +20,7 @@ class _Followers(Protocol):
     def follow(self, resource: Resource, informer: Informer) -> None: ...
 
 
-class CustomResourceFollower:
+class CustomResourceFollower(ResourceEventHandler):
     """Handle CustomResourceDefinitions. `begin` starts informers for those that were added before it."""
 
     def __init__(
@@ -51,9 +51,6 @@ class CustomResourceFollower:
             self._leave(name_of(obj))
             self._follow(fresh)
             self._collector.kind_served(fresh)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
         self._kinds.remove(name_of(obj))

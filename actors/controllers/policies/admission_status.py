@@ -10,12 +10,13 @@ from protocols.kinds.table import VALIDATINGADMISSIONPOLICIES
 from protocols.kube.errors import suppress_status
 from protocols.kube.meta import Object, meta, name_of, uid_of
 from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.informer import ResourceEventHandler
 from protocols.kubeclient.workqueue import Key, WorkQueue
 
 MANAGER = "validatingadmissionpolicy-status"
 
 
-class AdmissionPolicyStatusController:
+class AdmissionPolicyStatusController(ResourceEventHandler):
     """Writes observedGeneration and an empty typeChecking after each change of a policy's spec."""
 
     def __init__(self, client: ApiClient, log: logging.Logger) -> None:
@@ -26,12 +27,6 @@ class AdmissionPolicyStatusController:
 
     def on_add(self, obj: Object) -> None:
         self._queue.put(("policy", name_of(obj)))
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self._queue.put(("policy", name_of(new)))
-
-    def on_delete(self, obj: Object) -> None:
-        """Do nothing: no state of a policy is held."""
 
     async def run(self) -> None:
         await self._queue.run()

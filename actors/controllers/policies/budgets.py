@@ -13,7 +13,7 @@ from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, key_of, labels_of, name_of, namespace_of, version_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
-from protocols.kubeclient.informer import Informer
+from protocols.kubeclient.informer import Informer, ResourceEventHandler
 from protocols.kubeclient.workqueue import Key, WorkQueue
 
 BUDGET = "budget"
@@ -27,7 +27,7 @@ UNMANAGED = (
 )
 
 
-class DisruptionController:
+class DisruptionController(ResourceEventHandler):
     """Handle budgets; `pods` returns the informer of pods, whose events `pod_handler` gets."""
 
     def __init__(
@@ -53,9 +53,6 @@ class DisruptionController:
     def on_add(self, budget: Object) -> None:
         self._keys.setdefault(namespace_of(budget), set()).add(key_of(budget))
         self._work.put((BUDGET, key_of(budget)))
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
 
     def on_delete(self, budget: Object) -> None:
         keys = self._keys.get(namespace_of(budget), set())

@@ -31,7 +31,7 @@ from protocols.kinds.table import (
 from protocols.kube.meta import UNROUTED, Object, fields_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.lifecycle.pods.types import ContainerSpec, PodSpec
 from protocols.lifecycle.status.events import field_path
 from protocols.process.tasks import shared
@@ -203,7 +203,7 @@ class ApiRecorder:
             self._recorder.event({**spec.raw, **PODS.type_meta}, kind, reason, message, field_path(container))
 
 
-class KnownServices:
+class KnownServices(ResourceEventHandler):
     """Services of the API, reduced to what environment variables need. Containers read them when they start."""
 
     def __init__(self, client: ApiClient) -> None:
@@ -218,12 +218,6 @@ class KnownServices:
 
     def items(self) -> Iterable[views.Service]:
         return tuple(self._informer.items.values())
-
-    # event handler of the informer
-
-    def on_add(self, obj: views.Service) -> None: ...
-    def on_update(self, old: views.Service, new: views.Service) -> None: ...
-    def on_delete(self, obj: views.Service) -> None: ...
 
 
 def addresses(service: views.Service) -> Object:

@@ -17,7 +17,7 @@ from protocols.kube.errors import ApiAway
 from protocols.kube.meta import Object, event_time, fields_of, key_of
 from protocols.kubeclient.client import ApiClient, ClientOptions
 from protocols.kubeclient.exec import ContainerName, exec_output
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.process.layout import Layout, layout
 from protocols.process.settings import load_settings
 from protocols.process.tasks import awaited, cancel
@@ -137,7 +137,7 @@ class Api:
                 self._world.changed()
 
 
-class _Pods:
+class _Pods(ResourceEventHandler):
     """Handler of the pods' watch."""
 
     def __init__(self, world: World) -> None:
@@ -148,9 +148,6 @@ class _Pods:
             self._world.pleg.status_changed(obj["row"].uid, time.time())
         self._world.changed()
 
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
-
     def on_delete(self, obj: Object) -> None:
         self._world.pods.remove(key_of(obj))
         uid = str(obj["metadata"].get("uid"))  # a deleted object comes as the API sent it, without a row
@@ -158,7 +155,7 @@ class _Pods:
         self._world.changed()
 
 
-class _Slices:
+class _Slices(ResourceEventHandler):
     """Handler of the ResourceSlices' watch."""
 
     def __init__(self, world: World) -> None:
@@ -167,9 +164,6 @@ class _Slices:
     def on_add(self, obj: Object) -> None:
         self._world.devices.slices[key_of(obj)] = obj["row"]
         self._changed()
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
         self._world.devices.slices.pop(key_of(obj), None)

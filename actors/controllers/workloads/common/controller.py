@@ -20,6 +20,7 @@ from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, key_of, labels_of, meta, name_of, namespace_of, terminating, uid_of
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.events import EventRecorder
+from protocols.kubeclient.informer import ResourceEventHandler
 from protocols.kubeclient.workqueue import Key, WorkQueue
 
 CONFLICT_S = 0.2
@@ -42,7 +43,7 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds since the epoch."""
 
 
-class WorkloadController:
+class WorkloadController(ResourceEventHandler):
     """Reconcile the objects of one kind. An informer's handler for them."""
 
     kind = ""
@@ -70,9 +71,6 @@ class WorkloadController:
 
     def on_add(self, obj: Object) -> None:
         self.enqueue(key_of(obj))
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.enqueue(key_of(new))
 
     def on_delete(self, obj: Object) -> None:
         self._control.forget(uid_of(obj))
