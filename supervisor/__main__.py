@@ -26,13 +26,13 @@ def _run(args: argparse.Namespace) -> int:
 def _slot(group: str) -> int:
     """Return the number of this line: `honcho start -c watcher=4` runs a line as watcher.1 to watcher.4."""
     name, _, number = os.environ.get("HONCHO_PROCESS_NAME", "").rpartition(".")
-    if not name or not number.isdigit() or number == "1":
+    if not name or not number.isdecimal() or number == "1":
         return 0
     if group == NODE:
         raise UsageError(
             f"more nodes are no more lines: use --nodes {number}, or NODEPLANE_NODES={number} honcho start"
         )
-    if group != WATCHER or int(number) > 9:
+    if group != WATCHER or not 1 <= int(number) <= 9:
         raise UsageError(f"group {group} cannot run {number} times; only watcher can, up to 9 times")
     return int(number) - 1
 

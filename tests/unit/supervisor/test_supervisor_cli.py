@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -239,6 +240,10 @@ def test_slot_of_honcho_line_is_its_number(monkeypatch: pytest.MonkeyPatch) -> N
     assert _slot("watcher") == 2
     with pytest.raises(UsageError):
         _slot("node")
+    for number, slot in (("²", 0), ("x", 0), ("1", 0), ("0", None), ("10", None)):
+        monkeypatch.setenv("HONCHO_PROCESS_NAME", f"watcher.{number}")
+        with nullcontext() if slot == 0 else pytest.raises(UsageError, match="up to 9 times"):
+            assert _slot("watcher") == slot
     assert under_honcho(os.environ) == ("INVOCATION_ID" not in os.environ)
 
 
