@@ -160,7 +160,10 @@ class Tree:
         self._do(self.child(instance).ordered_kill(number, time.monotonic()))
 
     def restart(self, instance: str, why: str = "restart ordered") -> None:
-        self._do(self.child(instance).restart(time.monotonic(), why))
+        """Restart a child in an orderly way; one that is ending starts again already, or is to be gone."""
+        child = self.child(instance)
+        if child.state is not ChildState.STOPPING:
+            self._do(child.restart(time.monotonic(), why))
 
     async def stop(self, instances: Iterable[str], deadline: float) -> None:
         """Stop these and wait until they are gone, no longer than until the deadline (monotonic).

@@ -65,6 +65,10 @@ async def test_order_not_taken_is_repeated(tmp_path: Path) -> None:
     child = made.child("a")
     assert (child.state, child.reason) == (ChildState.BACKOFF, "the forkserver takes no orders")
     await made.stop(["forgotten"], 0.0)
+    child.state = ChildState.STOPPING
+    made.restart("a")
+    assert not child._again, "a shutdown would wait for it"
+    child.state = ChildState.BACKOFF
     forkserver.takes = True
     async with asyncio.timeout(60):
         while child.state is not ChildState.STARTING:
