@@ -83,6 +83,7 @@ class LiveSources(NamedTuple):
             await bus.close()
 
     async def device_manager(self) -> DeviceManager:
+        running(self.node_layout)  # or raises NotRunning: nobody answers for a node that was stopped
         if load_settings(self.layout.settings).adopt is not None:
             return await adopted_devices(self.bus)
         return await device_manager(self.bus, self.node_layout)

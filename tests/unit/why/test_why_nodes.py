@@ -16,7 +16,7 @@ from protocols.kube.meta import Object
 from protocols.messages.devices import DeviceHealth, DraDriver
 from protocols.process.layout import layout
 from protocols.process.settings import save_settings
-from supervisor.base.errors import UsageError
+from supervisor.base.errors import NotRunning, UsageError
 from supervisor.client.devices import DeviceRow
 from supervisor.client.drivers import DriverRow, DriversView
 from supervisor.why.gather.live import LiveSources
@@ -222,7 +222,7 @@ async def test_name_that_a_user_may_not_list_has_no_hint() -> None:
         await gather_pod(sources(DeviceManager(), forbidden=PODS), "default", "p")
 
 
-def test_sources_of_a_further_node_know_the_first_one(tmp_path: Path) -> None:
+async def test_sources_of_a_further_node_know_the_first_one_and_do_not_wait_for_a_stopped_one(tmp_path: Path) -> None:
     plane = layout(str(tmp_path))
     for where in (plane, plane.node("n1-2")):
         where.run.mkdir(parents=True)
@@ -233,6 +233,8 @@ def test_sources_of_a_further_node_know_the_first_one(tmp_path: Path) -> None:
     )
     assert (first.node_name, first.other_nodes()) == ("n1", ["n1-2"])
     assert (second.node_name, second.other_nodes()) == ("n1-2", ["n1"])
+    with pytest.raises(NotRunning):
+        await second.device_manager()
 
 
 async def test_recorded_nodes_know_each_other() -> None:
