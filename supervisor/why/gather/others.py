@@ -25,7 +25,17 @@ from supervisor.why.gather.device_managers import (
 )
 from supervisor.why.gather.dra import explanations, scheduling, taint_texts
 from supervisor.why.gather.pod import events_of
-from supervisor.why.gather.sources import DeviceManager, SourceReader, Sources, get, here, names, objects_of, unknown
+from supervisor.why.gather.sources import (
+    DeviceManager,
+    SourceReader,
+    Sources,
+    get,
+    here,
+    names,
+    objects_of,
+    simulated,
+    unknown,
+)
 from supervisor.why.model.types import ClaimEvidence, DeviceEvidence, DriverEvidence, NodeEvidence, PluginEvidence
 from supervisor.why.others.plugins import NAMED, plugin_sentence
 
@@ -67,13 +77,13 @@ async def gather_plugin(sources: Sources, name: str) -> PluginEvidence | DriverE
 
 
 async def _unknown_plugin(sources: Sources, name: str, known: list[str]) -> UsageError:
-    nodes: list[str] = []
+    nodes, place = list[str](), ""
     with suppress(ApiError):  # of a user who may not list nodes
         nodes = (await offered_elsewhere(sources)).get(name, [])
+        place = simulated(await get(sources.client, NODES, nodes[0])) if nodes else ""
     if nodes:
-        return UsageError(
-            f"{name} is offered by node {listed(nodes, NAMED)}, which runs elsewhere; ask there, with its --root"
-        )
+        place = place or "runs elsewhere; ask there, with its --root"
+        return UsageError(f"{name} is offered by node {listed(nodes, NAMED)}, which {place}")
     return unknown("plugin or driver", name, known, "nodeplane devices --plugins")
 
 

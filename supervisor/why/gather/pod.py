@@ -5,12 +5,11 @@ import msgspec
 from protocols.kinds import views
 from protocols.kinds.table import EVENTS, NODES, PODS
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, event_time, labels_of, uid_of
+from protocols.kube.meta import Object, event_time, uid_of
 from protocols.kube.objects import mapping, number
 from protocols.kube.pods import node_of
 from protocols.kube.times import time_or
 from protocols.kubeclient.events import COMBINED
-from protocols.messages.fleet import FLEET
 from protocols.trace import Row
 from supervisor.base.errors import NotRunning, UsageError
 from supervisor.why.gather.device_managers import best_plugins, offered_elsewhere, plugin_evidence
@@ -23,6 +22,7 @@ from supervisor.why.gather.sources import (
     get,
     here,
     names,
+    simulated,
     unknown,
 )
 from supervisor.why.model.types import ApiEvent, PluginEvidence, PodEvidence
@@ -72,7 +72,7 @@ async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence,
     if manager.kubelet and (devices or node in here(sources)):
         blind = f"node {node} runs a kubelet, which reports neither calls nor steps"
     elif node not in here(sources):
-        blind, manager, devices = f"node {node} {_place(found.node)}", DeviceManager(kubelet=True), ()
+        blind, manager, devices = f"node {node} {simulated(found.node) or ELSEWHERE}", DeviceManager(kubelet=True), ()
     reader.unread += [blind] if blind else []
     return msgspec.structs.replace(
         found,
@@ -81,12 +81,6 @@ async def _with_node(reader: SourceReader, sources: Sources, found: PodEvidence,
         plugins=plugin_evidence(manager, requested(pod), sources.now()),
         devices=devices,
     )
-
-
-def _place(node: views.Node | None) -> str:
-    """Return where more is known of a node that is none of this plane's."""
-    fleet = labels_of(node or {}).get(FLEET, "")
-    return f"is simulated; see `nodeplane fleet status --name {fleet}`" if fleet else ELSEWHERE
 
 
 async def _plugins_anywhere(sources: Sources, resources: set[str]) -> tuple[PluginEvidence, ...]:

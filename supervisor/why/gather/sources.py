@@ -12,9 +12,10 @@ from protocols.errors import NodeplaneError
 from protocols.kinds import views
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
-from protocols.kube.meta import Object, name_of
+from protocols.kube.meta import Object, labels_of, name_of
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, PluginView, ResourceInventory
+from protocols.messages.fleet import FLEET
 from protocols.messages.supervisor import PlaneStatus
 from supervisor.base.errors import UsageError, did_you_mean
 from supervisor.client.devices import DeviceRow
@@ -110,6 +111,12 @@ class Sources(Protocol):
     async def log(self, pod: views.Pod, container: str, previous: bool) -> str:
         """Return the end of a container's log, LOG_LINES lines of at most LOG_BYTES. Raises ApiError, ApiAway."""
         ...
+
+
+def simulated(node: views.Node | None) -> str:
+    """Return that a node is one of a fleet, and where more is known of it; empty for others."""
+    fleet = labels_of(node or {}).get(FLEET, "")
+    return f"is simulated; see `nodeplane fleet status --name {fleet}`" if fleet else ""
 
 
 class SourceReader:

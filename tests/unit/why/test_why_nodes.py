@@ -114,6 +114,8 @@ async def test_pod_of_a_simulated_node_is_explained_by_its_fleet() -> None:
     simulated["metadata"]["labels"] = {"nodeplane.dev/fleet": "lab"}
     found = await gather_pod(sources(DeviceManager(), pods=[pod("gpus-1")], nodes=[simulated]), "default", "p")
     assert diagnose_pod(found).evidence == ("node gpus-1 is simulated; see `nodeplane fleet status --name lab`",)
+    with pytest.raises(UsageError, match="by node gpus-1, which is simulated; see `nodeplane fleet status --name lab`"):
+        await gather_plugin(sources(DeviceManager(), nodes=[simulated]), GPU)
 
 
 async def test_plugin_that_only_a_node_elsewhere_has_is_not_called_unregistered() -> None:
