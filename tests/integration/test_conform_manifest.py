@@ -170,15 +170,20 @@ def test_driver_of_a_daemon_set_has_no_finding() -> None:
     assert (found["driver-killed"]["verdict"], found["two-instances"]["verdict"]) == (PASS, PASS)
 
 
-AGENTS = [("none", "poll", []), ("adds_each_list", "watch", ["shows-after-restart"])]
+AGENTS = [
+    ("none", "poll", (), []),
+    ("adds_each_list", "watch", ("--only", "shows-pods,server-restarts,shows-after-restart"), ["shows-after-restart"]),
+]
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("bug", "way", "finds"), AGENTS)
-def test_agent_of_a_daemon_set_is_judged_by_what_it_calls_and_shows(bug: str, way: str, finds: list[str]) -> None:
+@pytest.mark.parametrize(("bug", "way", "only", "finds"), AGENTS)
+def test_agent_of_a_daemon_set_is_judged_by_what_it_calls_and_shows(
+    bug: str, way: str, only: tuple[str, ...], finds: list[str]
+) -> None:
     with TemporaryDirectory(prefix="np", dir="/tmp") as kubelet:  # paths of sockets are short
         shows = ("--kubelet-dir", kubelet, "--shows", f"cat {kubelet}/pod-resources/shown")
-        found = conform(agent(bug, way), "--kind", "agent", *shows)
+        found = conform(agent(bug, way), "--kind", "agent", *shows, *only)
     assert {name for name, each in found.items() if each["verdict"] == FAIL} == set(finds)
     assert (found["shows-pods"]["verdict"], found["server-restarts"]["verdict"]) == (PASS, PASS)
 
