@@ -12,7 +12,7 @@ from actors.devices.dra.errors import DriverFailed, DriverMissing
 from actors.simulator.driver.claims import Claims
 from actors.simulator.driver.health import HealthBoard
 from actors.simulator.driver.options import DriverOptions
-from actors.simulator.driver.process import DriverParts, ScriptPlayer
+from actors.simulator.driver.process import ScriptPlayer
 from actors.simulator.driver.script import DriverScript
 from actors.simulator.driver.server import DriverServer
 from actors.simulator.engine.faults import Faults
@@ -96,8 +96,8 @@ async def test_the_driver_plays_its_script_and_the_node_reports_it() -> None:
         (held,) = lab.shown["p"].containers["c"][0].devices
         assert (held.share_id, held.requests) == ("s-1", ("r",))
         assert [path.name for path in (lab.root / "cdi").iterdir()] == [f"{GPU}-a-uid.json"]
-        cast = DriverParts(script, server, board, Slices(), faults, said.append)  # type: ignore[arg-type]  # the list
-        director, device = ScriptPlayer(cast), f"{GPU}/n1/gpu-0"
+        director = ScriptPlayer(script, server, board, Slices(), faults, said.append)  # type: ignore[arg-type]  # the list
+        device = f"{GPU}/n1/gpu-0"
         for step, (health, message) in zip(script.steps, SEEN, strict=True):
             await director.perform(step)
             await lab.says(device, health, message)

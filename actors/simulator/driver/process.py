@@ -20,8 +20,8 @@ from protocols.process.tasks import awaited, signalled
 
 
 @dataclass(frozen=True)
-class DriverParts:
-    """The parts of a driver on which a script acts."""
+class ScriptPlayer:
+    """Perform each step of the script at its time, on the parts of a driver, beginning with the first registration."""
 
     script: DriverScript
     server: DriverServer
@@ -30,33 +30,24 @@ class DriverParts:
     faults: Faults
     say: Callable[[str], None]
 
-
-class ScriptPlayer:
-    """Perform each step of the script at its time, beginning with the first registration."""
-
-    def __init__(self, parts: DriverParts) -> None:
-        self._parts = parts
-        self._timeline = Timeline(parts.script.steps, parts.script.repeat)
-
     async def run(self) -> int:
         """Play the script; return only with the exit code of a step."""
-        await self._parts.server.registered.wait()
-        return await play(self._timeline, self.perform, self._parts.say)
+        await self.server.registered.wait()
+        return await play(Timeline(self.script.steps, self.script.repeat), self.perform, self.say)
 
     async def perform(self, step: DriverStep) -> None:
-        parts = self._parts
-        parts.faults.change(step.calls, parts.say)
-        for line in parts.board.apply(step):
-            parts.say(line)
-        parts.publisher.offer(parts.board.devices)
+        self.faults.change(step.calls, self.say)
+        for line in self.board.apply(step):
+            self.say(line)
+        self.publisher.offer(self.board.devices)
         if step.end:
-            parts.server.end_streams(step.end)
+            self.server.end_streams(step.end)
         if step.stop or step.crash:
-            parts.say("stops" if step.stop else "crashes")
-            await (parts.server.stop() if step.stop else parts.server.cut())
+            self.say("stops" if step.stop else "crashes")
+            await (self.server.stop() if step.stop else self.server.cut())
         if step.register:
-            await parts.server.stop()
-            await parts.server.start()
+            await self.server.stop()
+            await self.server.start()
 
 
 async def run_driver(options: DriverOptions, say: Callable[[str], None]) -> int:
@@ -88,7 +79,7 @@ async def _run(options: DriverOptions, client: ApiClient, say: Callable[[str], N
     deaths = die_in_calls(faults, server.cut, server.start)
     tasks: list[asyncio.Task[None]] = [awaited(publisher.run()), awaited(deaths)]
     if script.steps:
-        ends.append(awaited(ScriptPlayer(DriverParts(script, server, board, publisher, faults, say)).run()))
+        ends.append(awaited(ScriptPlayer(script, server, board, publisher, faults, say).run()))
     if script.attach:
         tasks.append(awaited(attacher(options, client, board, say).run()))
     if options.health_file is not None:

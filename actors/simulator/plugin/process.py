@@ -128,35 +128,27 @@ class Registration:
 
 
 @dataclass(frozen=True)
-class PluginParts:
-    """The parts of a plugin on which a script acts."""
+class ScriptPlayer:
+    """Perform each step of the script at its time, on the parts of a plugin, beginning with the first registration."""
 
     script: PluginScript
     server: ScriptedServer
     registration: Registration
     say: Callable[[str], None]
 
-
-class ScriptPlayer:
-    """Perform each step of the script at its time, beginning with the first registration."""
-
-    def __init__(self, parts: PluginParts) -> None:
-        self._parts = parts
-        self._timeline = Timeline(parts.script.steps, parts.script.repeat)
-
     async def run(self) -> int:
         """Play the script; return only with the exit code of a step."""
-        await self._parts.registration.first.wait()
-        return await play(self._timeline, self._perform, self._parts.say)
+        await self.registration.first.wait()
+        return await play(Timeline(self.script.steps, self.script.repeat), self._perform, self.say)
 
     async def _perform(self, step: PluginStep) -> None:
-        self._parts.server.perform(step)
+        self.server.perform(step)
         await self._reconnect(step)
 
     async def die_in_calls(self) -> None:
         """Crash when a call's fault says so. Never ends."""
         await die_in_calls(
-            self._parts.server.faults,
+            self.server.faults,
             lambda: self._reconnect(PluginStep(at=Seconds(0), crash=True)),
             lambda: self._reconnect(PluginStep(at=Seconds(0), register=True)),
         )
@@ -164,23 +156,21 @@ class ScriptPlayer:
     async def _reconnect(self, step: PluginStep) -> None:
         """Apply the part of a step that concerns sockets and registration."""
         if step.stop or step.crash:
-            self._parts.registration.hold()
-            self._parts.say("stops" if step.stop else "crashes")
+            self.registration.hold()
+            self.say("stops" if step.stop else "crashes")
         if step.stop:
-            await self._parts.server.stop()
+            await self.server.stop()
         if step.crash:
-            await self._parts.server.cut()
+            await self.server.cut()
         if step.register:
-            self._parts.registration.register_again(
-                step.register if isinstance(step.register, Register) else Register()
-            )
+            self.registration.register_again(step.register if isinstance(step.register, Register) else Register())
 
 
 async def run_plugin(options: PluginOptions, script: PluginScript, say: Callable[[str], None]) -> int:
     """Run until a signal or a step with `exit`, remove the socket and return the exit code."""
     server = ScriptedServer(options, _devices(options, script), say, script)
     registration = Registration(options, server, say)
-    player = ScriptPlayer(PluginParts(script, server, registration, say))
+    player = ScriptPlayer(script, server, registration, say)
     ends = [awaited(signalled())]
     tasks: list[asyncio.Task[None]] = [awaited(registration.run()), awaited(player.die_in_calls())]
     if script.steps:
