@@ -57,7 +57,7 @@ class MissingNodes:
 
 
 SPEC = ("resourceClaims", "tolerations")
-STATUS = ("startTime", "resourceClaimStatuses", "extendedResourceClaimStatus")
+STATUS = ("reason", "startTime", "resourceClaimStatuses", "extendedResourceClaimStatus")
 
 
 def trim_pod(obj: Object) -> Object:
@@ -95,16 +95,23 @@ def is_off(node: views.Node) -> bool:
     return not is_ready(node) and any(taint.get("key") == OUT_OF_SERVICE for taint in taints_of(node))
 
 
-def pod_lost_patch(pod: Object) -> Object:
+def pod_lost_patch() -> Object:
     """Return the status patch for a pod whose node is missing, so that its watchers see why."""
     reason = {
         "type": TARGET,
         "status": "True",
         "reason": "DeletionByPodGC",
-        "message": f"node {node_of(pod)} does not exist any more",
+        "message": "PodGC: node no longer exists",
         "lastTransitionTime": now(),
     }
     return {"status": {"conditions": [reason], "phase": "Failed"}}
+
+
+def _thinning(pod: Object) -> tuple[bool, str]:
+    """Return the sort key of finished pods: those that a node evicted tell least."""
+    status = pod.get("status") or {}
+    evicted = (status.get("phase"), status.get("reason")) == ("Failed", "Evicted")
+    return not evicted, str(meta(pod).get("creationTimestamp"))
 
 
 class PodGarbageCollector:
@@ -198,13 +205,13 @@ class PodGarbageCollector:
         return len(self._finished) - MOST_FINISHED
 
     async def _thin(self) -> None:
-        """Remove the oldest finished pods; at most every AGAIN_S, since it sorts all of them."""
+        """Remove evicted pods, then the oldest finished ones; at most every AGAIN_S, since it sorts all of them."""
         number = min(self._surplus(), MOST_AT_ONCE)
         if number <= 0 or self._now() < self._thin_at:
             return
         self._thin_at = self._now() + AGAIN_S
         finished = (self.pods[key] for key in self._finished if key in self.pods)
-        for pod in heapq.nsmallest(number, finished, key=lambda pod: str(meta(pod).get("creationTimestamp"))):
+        for pod in heapq.nsmallest(number, finished, key=_thinning):
             await self._remove(pod, None, "it is the oldest of too many finished ones")
 
     async def _process(self, node: str) -> None:
@@ -221,12 +228,12 @@ class PodGarbageCollector:
         return True
 
     async def _lose(self, pod: Object) -> bool:
-        return await self._remove(pod, pod_lost_patch(pod), "its node does not exist")
+        return await self._remove(pod, pod_lost_patch(), "its node does not exist")
 
     async def _end(self, pod: Object) -> bool:
-        if not node_of(pod):
-            return await self._remove(pod, None, "it was deleted and has no node")
-        return await self._remove(pod, {"status": {"phase": "Failed"}}, "it was deleted and its node is out of service")
+        """Mark the pod Failed, which nobody else does: its finalizers may wait for that."""
+        why = "its node is out of service" if node_of(pod) else "has no node"
+        return await self._remove(pod, {"status": {"phase": "Failed"}}, f"it was deleted and {why}")
 
     async def _remove(self, pod: Object, patch: Object | None, why: str) -> bool:
         """Delete a pod at once, after `patch` of its status unless it finished. Return False to try again."""

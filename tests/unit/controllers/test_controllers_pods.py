@@ -83,10 +83,10 @@ async def test_pod_stays_before_wait_or_if_node_exists(monkeypatch: pytest.Monke
     assert api.done == []
 
 
-async def test_unbound_deleted_pod_is_removed_at_once() -> None:
+async def test_unbound_deleted_pod_is_failed_and_removed_at_once() -> None:
     api = Api()
     await run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z"), pod("b", "")])
-    assert api.done == [("delete", "a", 0, "ua")]
+    assert api.done == [("patch", "a", "Failed"), ("delete", "a", 0, "ua")]
 
 
 async def test_unbound_deleted_pod_that_the_api_did_not_remove_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,17 +95,18 @@ async def test_unbound_deleted_pod_that_the_api_did_not_remove_is_tried_again(mo
     api = Api()
     api.away = 2
     await run(api, [pod("a", "", deletionTimestamp="2026-01-01T00:00:00Z")])
-    assert api.done == [("delete", "a", 0, "ua")]
+    assert api.done == [*[("patch", "a", "Failed")] * 3, ("delete", "a", 0, "ua")]
 
 
-async def test_oldest_finished_pods_are_removed_above_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_evicted_and_old_finished_pods_are_removed_above_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pod_gc, "MOST_FINISHED", 2)
     pods = [pod(name, "n", creationTimestamp=f"2026-01-0{day}T00:00:00Z") for day, name in enumerate("abcde", 1)]
     for each in pods[1:]:
         each["status"]["phase"] = "Succeeded"
+    pods[4]["status"] |= {"phase": "Failed", "reason": "Evicted"}
     api = Api(("n",))
     await run(api, pods[::-1], {"metadata": {"name": "n"}})
-    assert api.done == [("delete", "b", 0, "ub"), ("delete", "c", 0, "uc")]
+    assert api.done == [("delete", "e", 0, "ue"), ("delete", "b", 0, "ub")]
 
 
 async def test_deleted_pod_is_removed_when_its_node_is_out_of_service() -> None:
