@@ -173,7 +173,8 @@ class Controllers:
         self._node_controllers = NodeControllers(self._client, context)
         nodes = self._node_controllers.nodes
         content = NamespaceContentHandler(self._namespaces)
-        self._collector = Collector(self._client, context.log, kinds)
+        self._garbage_events = EventRecorder(self._client, RecorderOptions(component="garbage-collector-controller"))
+        self._collector = Collector(self._client, context.log, self._garbage_events, kinds)
         self._workloads = Workloads(self._client, context)
         self._services = ServiceControllers(self._client, context)
         self._policies = PolicyControllers(self._client, context, kinds.find)
@@ -270,6 +271,7 @@ class Controllers:
         self._node_controllers.nodes.enqueue_all()
         evictions = acting_as("taint-eviction-controller", self._node_controllers.evictor.run)
         self._context.spawn(evictions, "taint evictions")
+        self._context.spawn(self._garbage_events.run(), "garbage events")
         self._context.spawn(acting_as("garbage-collector", self._collector.run), "collector")
         self._context.spawn(self._certificates.run(), "certificates")
         self._policies.lead()

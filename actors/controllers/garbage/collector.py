@@ -24,6 +24,7 @@ from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object, meta, uid_of, version_of
 from protocols.kubeclient.client import ApiClient, find
+from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import ResourceEventHandler
 from protocols.kubeclient.workqueue import Retries
 
@@ -33,8 +34,10 @@ WORKERS = 4
 class Collector:
     """Checks each object whose owners or dependents changed; errors are retried with backoff."""
 
-    def __init__(self, client: ApiClient, log: logging.Logger, kinds: Kinds | None = None) -> None:
-        self._client = client
+    def __init__(
+        self, client: ApiClient, log: logging.Logger, recorder: EventRecorder, kinds: Kinds | None = None
+    ) -> None:
+        self._client, self._recorder = client, recorder
         self._log = log
         self._graph = Graph(kinds)
         self._retries = Retries[str](self._enqueue)
@@ -87,10 +90,22 @@ class Collector:
         node = self._graph.nodes.get(uid)
         if node is None:
             return
+        for owner in self._graph.misplaced(node):
+            self._warn(node, owner)
         if node.terminating:
             await self._end(node)
         elif not all(self._graph.owner_state(node, owner) is OwnerState.LIVING for owner in node.owners):
             await self._collect(node)
+
+    def _warn(self, node: GraphNode, owner: OwnerNode) -> None:
+        """Report why the object is deleted, or never is, although the user sees its owner."""
+        obj = {
+            **node.resource.type_meta,
+            "metadata": {"name": node.name, "namespace": node.namespace, "uid": node.uid},
+        }
+        named = f"{owner.api_version}/{owner.kind}, namespace: {node.namespace}, name: {owner.name}, uid: {owner.uid}"
+        text = f'ownerRef [{named}] does not exist in namespace "{node.namespace}"'
+        self._recorder.event(obj, "Warning", "OwnerRefInvalidNamespace", text)
 
     async def _end(self, node: GraphNode) -> None:
         if ORPHAN in node.finalizers:

@@ -150,6 +150,11 @@ class Graph:
             return None
         return OwnerState.WAITING if parent.waiting else OwnerState.LIVING
 
+    def misplaced(self, node: GraphNode) -> list[OwnerNode]:
+        """Return the owner references with the uid of an object in another namespace, where none is looked for."""
+        parents = ((owner, self.nodes.get(owner.uid)) for owner in node.owners)
+        return [owner for owner, parent in parents if parent and parent.namespace not in ("", node.namespace)]
+
     def blocked(self, uid: str) -> bool:
         """Return True while a foreground deletion must wait for a dependent. A cycle of owners blocks nothing."""
         waiters: set[str] | None = None

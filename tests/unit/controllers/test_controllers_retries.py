@@ -12,14 +12,14 @@ from actors.controllers.lifecycle import pod_gc
 from actors.controllers.lifecycle.namespaces import NamespaceCaches, NamespaceController
 from actors.controllers.lifecycle.pod_gc import PodGarbageCollector
 from actors.controllers.services.controller import EndpointSliceController
-from protocols.kinds.table import PODS, RESOURCECLAIMS, Resource
+from protocols.kinds.table import CONFIGMAPS, PODS, RESOURCECLAIMS, Resource
 from protocols.kube.errors import ApiAway, ApiError
 from protocols.kube.meta import Object
 from protocols.kubeclient import workqueue
 from protocols.kubeclient.client import ApiClient
 from protocols.kubeclient.workqueue import Key, Retries, WorkQueue
 from protocols.process.tasks import FAILURES
-from tests.support.memory_api import MemoryApi
+from tests.support.memory_api import Events, MemoryApi
 from tests.support.waiting import until_async, until_true
 
 DELAY_S = 0.02
@@ -99,7 +99,7 @@ async def test_garbage_collector_survives_an_object_that_raises(monkeypatch: pyt
         if seen.count(uid) == 1:
             raise KeyError("a bug")
 
-    collector = Collector(cast(ApiClient, None), logging.getLogger("test"))
+    collector = Collector(cast(ApiClient, None), logging.getLogger("test"), Events())
     monkeypatch.setattr(collector, "_step", step)
     task = asyncio.create_task(collector.run())
     for uid in ("a", "b"):
@@ -107,6 +107,21 @@ async def test_garbage_collector_survives_an_object_that_raises(monkeypatch: pyt
     await until_async("retried", lambda: sorted(seen) == ["a", "a", "b", "b"])
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_garbage_collector_reports_an_owner_in_another_namespace() -> None:
+    api, events = MemoryApi(), Events()
+    owner = api.put(CONFIGMAPS, {"metadata": {"name": "o", "namespace": "a"}})
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": owner["metadata"]["uid"]}
+    lost = api.put(CONFIGMAPS, {"metadata": {"name": "d", "namespace": "b", "ownerReferences": [reference]}})
+    collector = Collector(cast(ApiClient, api), logging.getLogger("test"), events)
+    for obj in (owner, lost):
+        collector.upsert(CONFIGMAPS, obj)
+    task = asyncio.create_task(collector.run())
+    await until_async("deleted", lambda: [*api.objects["configmaps"]] == ["a/o"])
+    task.cancel()
+    named = f"[v1/ConfigMap, namespace: b, name: o, uid: {reference['uid']}]"
+    assert events.told == [("b/d", "OwnerRefInvalidNamespace", f'ownerRef {named} does not exist in namespace "b"')]
 
 
 async def test_node_that_raises_stops_no_removal_of_lost_pods(monkeypatch: pytest.MonkeyPatch) -> None:
