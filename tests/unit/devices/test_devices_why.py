@@ -236,8 +236,8 @@ def test_newest_class_backs_an_extended_resource_and_init_containers_borrow() ->
         for subrequest in found.report.claims[0].subrequests
     ]
     assert subrequests == [
-        ("example.com/gpu of container main", "b", 1),
         ("example.com/gpu of container init", "b", 1),
+        ("example.com/gpu of container main", "b", 1),
     ]
     crowd = pod(containers=[container(f"c{at}", "1") for at in range(33)])
     with pytest.raises(SupervisorError, match="need 33 requests"):
