@@ -21,7 +21,7 @@ from protocols.process.layout import layout
 from supervisor.console.app import Console
 from tests.support.chromium import CHROMIUM, CODES, Tab, tab
 from tests.support.plane import BIN, REPO, Plane
-from tests.support.waiting import until, until_async
+from tests.support.waiting import saw, until, until_async
 
 TIMEOUT_S = 30.0
 
@@ -451,10 +451,12 @@ class Terminal:
         return self.tmux("capture-pane", "-p")
 
     def shows(self, text: str) -> bool:
-        return text in self.shown
+        saw(shown := self.shown)
+        return text in shown
 
     @property
     def ended(self) -> bool:
+        saw(self.tmux("capture-pane", "-p", check=False))
         return not self.tmux("ls", check=False)
 
 
