@@ -140,6 +140,8 @@ def test_image_is_for_no_pod_without_credentials_once_its_record_is_lost(
     asyncio.run(records.succeeded("r.io/other", "id-3", auth))
     for held in (records, PullRecords(tmp_path / "pulls")):
         assert held.is_restricted("r.io/private", "id-1")
+    asyncio.run(records.succeeded("r.io/public", "id-2", None))
+    assert not records.is_restricted("r.io/public", "id-2"), "or each of its containers pulls it again"
     (tmp_path / "pulled-images.json").write_bytes(b"\xff")
     assert pulled(FakeDependencies(tmp_path), True) == [None]
     assert pulled(FakeDependencies(tmp_path), True) == []

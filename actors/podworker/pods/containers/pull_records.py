@@ -84,10 +84,10 @@ class PullRecords:
         await self._save()
 
     def _drop_one(self) -> None:
-        """Drop the record of an image that is for all pods without it as well; else the oldest."""
+        """Drop the record of an image that is for all pods without it as well; the oldest if there is none."""
         pulled = self._records.pulled
         public = (id for id, names in pulled.items() if all(ALL in allowed for allowed in names.values()))
-        dropped = next(public, None)
+        dropped = None if self._records.lost else next(public, None)
         self._records.lost |= dropped is None
         del pulled[dropped or next(iter(pulled))]
 
