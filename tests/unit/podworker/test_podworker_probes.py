@@ -173,7 +173,7 @@ async def test_https_hook_of_a_server_without_tls_is_called_in_plain_text(tmp_pa
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal seen
         seen = await reader.read(4096)
-        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+        writer.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 9\r\n\r\nshort")
         writer.close()
 
     fake = FakeDependencies(tmp_path)

@@ -281,7 +281,8 @@ async def _request(
         headers = [header for header in source.get("httpHeaders") or () if header.get("name", "").lower() != SECRET]
         plain: views.HTTPGetAction = {**source, "scheme": "HTTP", "httpHeaders": headers}
         try:
-            await fetch(plain, target, timeout, HOOK_AGENT)
+            with contextlib.suppress(aiohttp.ClientPayloadError):
+                await fetch(plain, target, timeout, HOOK_AGENT)
         except (OSError, aiohttp.ClientError):
             raise error from None
         where = "{}:{}".format(*address(source, target))
