@@ -2,10 +2,12 @@
 
 import asyncio
 import socket
+import ssl
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import grpc
 import hypothesis.strategies as st
 import pytest
@@ -187,6 +189,21 @@ async def test_https_hook_of_a_server_without_tls_is_called_in_plain_text(tmp_pa
     assert b"Authorization" not in seen
     text = f"request to HTTPS lifecycle hook 127.0.0.1:{port} got HTTP response, retry with HTTP succeeded"
     assert fake.recorder.events == [("Warning", "LifecycleHTTPFallback", text)]
+
+
+async def test_https_hook_is_called_in_plain_text_with_openssl_since_3_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fetch(source: views.HTTPGetAction, target: ProbeTarget, *_: object) -> None:
+        if source["scheme"] == "HTTPS":
+            key: Any = SimpleNamespace(host="h", port=1, ssl=False)
+            raise aiohttp.ClientConnectorSSLError(key, ssl.SSLError(1, "[SSL] record layer failure (_ssl.c:1033)"))
+
+    monkeypatch.setattr(handlers, "fetch", fetch)
+    fake, spec = FakeDependencies(tmp_path), read_pod(pod(container("a")))
+    hook: Any = {"httpGet": {"port": 1, "scheme": "HTTPS"}}
+    await run_hook(fake.deps, spec, spec.containers[0], hook, "c1", "127.0.0.1", 30)
+    assert [reason for _, reason, _ in fake.recorder.events] == ["LifecycleHTTPFallback"]
 
 
 def has_ipv6() -> bool:

@@ -31,8 +31,8 @@ REDIRECT_CODES = (301, 302, 303, 307, 308)
 LONGEST_HEADER = 64 << 10
 """Bytes of each of an answer's headers, of which there are at most 128; kubelet takes 10 MiB of all."""
 PROBE_AGENT, HOOK_AGENT = "kube-probe/1.36", "kube-lifecycle/1.36"
-NO_TLS = "WRONG_VERSION_NUMBER"
-"""OpenSSL's reason for an answer that is not TLS."""
+NO_TLS = ("wrong version number", "record layer failure")
+"""OpenSSL's texts for an answer that is not TLS: before 3.2, and since, which Python may have no reason for."""
 SECRET = "authorization"
 """The header that is not sent in plain text."""
 SERVING = "SERVING"
@@ -276,7 +276,7 @@ async def _request(
     try:
         await fetch(source, target, timeout, HOOK_AGENT)
     except aiohttp.ClientConnectorSSLError as error:
-        if getattr(error.os_error, "reason", "") != NO_TLS:
+        if not any(text in str(error.os_error) for text in NO_TLS):
             raise
         headers = [header for header in source.get("httpHeaders") or () if header.get("name", "").lower() != SECRET]
         plain: views.HTTPGetAction = {**source, "scheme": "HTTP", "httpHeaders": headers}
