@@ -153,9 +153,11 @@ def _seconds(text: bytes) -> int:
     return calendar.timegm(time.strptime(text.decode().upper(), "%Y-%m-%dT%H:%M:%S"))
 
 
-def tail_offset(file: BinaryIO, lines: int) -> int:
-    """Return the offset at which the last `lines` output lines begin. Parts of one output line (tag P) count as one."""
-    end = file.seek(0, 2)
+def tail_offset(file: BinaryIO, lines: int, end: int) -> int:
+    """Return the offset at which the last `lines` output lines before `end` begin.
+
+    Parts of one output line (tag P) count as one.
+    """
     seen: set[bytes] = set()
     for start, raw in backwards(file, end):
         line = parse(raw)
@@ -214,8 +216,8 @@ class OpenLogFile:
         with contextlib.suppress(FileNotFoundError):
             self._file = self._opened()
         if self._file is not None:
-            self._file.seek(tail_offset(self._file, tail) if tail >= 0 else 0)
-            self._end = os.fstat(self._file.fileno()).st_size
+            self._end = self._file.seek(0, 2)
+            self._file.seek(tail_offset(self._file, tail, self._end) if tail >= 0 else 0)
 
     def _opened(self) -> BinaryIO | None:
         try:

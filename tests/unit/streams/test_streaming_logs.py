@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,8 @@ from actors.podworker.endpoint import requests
 from actors.podworker.endpoint import requests as query
 from actors.podworker.endpoint.errors import RequestInvalid, StreamTargetMissing
 from actors.podworker.endpoint.requests import PodTarget
-from actors.podworker.logs.reader import CHUNK, LogOptions, Renderer, read_log, stamp_ns, tail_offset
+from actors.podworker.logs import reader
+from actors.podworker.logs.reader import CHUNK, LogOptions, Renderer, backwards, read_log, stamp_ns, tail_offset
 from protocols.kinds import views
 from protocols.messages.pleg import ContainerStatus, PodStatus
 
@@ -51,13 +53,13 @@ def test_the_tail_is_the_last_output_lines(parts: list[tuple[str, str]], count: 
     everything = shown(file).splitlines(keepends=True)
     if parts and parts[-1][0] == "P" and shown(file)[-1:] in (b"", b"\n"):
         everything.append(b"")  # an output line of no content so far counts as one
-    rest = file[tail_offset(io.BytesIO(file), count) :]
+    rest = file[tail_offset(io.BytesIO(file), count, len(file)) :]
     assert shown(rest) == b"".join(everything[-count:] if count else [])
 
 
 def test_the_tail_of_a_large_file_is_found_across_blocks() -> None:
     file = b"".join(line(n % 60, f"{n} " + "x" * 5000) for n in range(100))
-    assert [part.split()[0] for part in shown(file[tail_offset(io.BytesIO(file), 30) :]).splitlines()] == [
+    assert [part.split()[0] for part in shown(file[tail_offset(io.BytesIO(file), 30, len(file)) :]).splitlines()] == [
         str(n).encode() for n in range(70, 100)
     ]
 
@@ -141,11 +143,17 @@ def append(path: Path, data: bytes) -> Callable[[], None]:
     return step
 
 
-async def test_log_that_grows_while_it_is_read_ends(log: Path) -> None:
+async def test_log_that_grows_while_it_is_read_ends(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a client that reads more slowly than the container writes has no end of it, and more than its last lines."""
     count = CHUNK // 20
     more = append(log, line(1, "a") * count)
     more()
+
+    def growing(file: BinaryIO, end: int) -> Iterator[tuple[int, bytes]]:
+        more()
+        yield from backwards(file, end)
+
+    monkeypatch.setattr(reader, "backwards", growing)
     for tail in (-1, count):
         got = b""
         async with asyncio.timeout(60), aclosing(read_log(str(log), LogOptions(tail=tail), lambda: True)) as chunks:
