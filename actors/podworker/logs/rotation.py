@@ -117,7 +117,7 @@ class LogRotator:
             self._schedule.found(id, size)
         for id in large:
             self._schedule.again(id)
-        self._exist.update(id for id, size in sizes.items() if size >= 0)
+        self._exist.update(missing, (id for id, size in sizes.items() if size >= 0))
         self._seen = set(runs)
         return large, missing
 
