@@ -244,3 +244,14 @@ def test_answer_of_many_values_is_indented_unless_they_lie_deep(depth: int, valu
     made = indented(Reply(body))
     assert isinstance(made, Reply)
     assert len(made.body.splitlines()) == lines
+
+
+@pytest.mark.parametrize(("opens", "value", "ends", "lines"), [
+    (rb'["]\\",' * 190, b"0", rb',"\"["]' * 190, 1),
+    (b"[", b'"{"', b"]", 10_002),
+])  # fmt: skip
+def test_brackets_in_texts_are_no_depth(opens: bytes, value: bytes, ends: bytes, lines: int) -> None:
+    """With those of its texts, a deep answer of 130 kB seemed flat, and a flat one seemed deep."""
+    made = indented(Reply(opens + b",".join([value] * 10_000) + ends))
+    assert isinstance(made, Reply)
+    assert len(made.body.splitlines()) == lines

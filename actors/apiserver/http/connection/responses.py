@@ -1,6 +1,7 @@
 """Responses of endpoints: short ones in one piece, long ones in parts, compressed on request."""
 
 import asyncio
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
@@ -27,7 +28,7 @@ WARNINGS_LIMIT, WARNINGS_COUNT = 4096, 50
 PRETTY_AGENTS = ("curl", "Wget", "Mozilla/5.0")
 MANY_VALUES, DEEP = 4096, 24
 """Values and levels beyond which a response is not indented."""
-OTHER_BYTES = bytes({*range(256)} - {*b"[]{}"})
+TEXT, OTHER_BYTES = re.compile(rb'"[^"]*"'), bytes({*range(256)} - {*b'[]{}"'})
 PRIVATE = ("Cache-Control", "no-cache, private")
 """Sent unless a response says something else: all of them depend on the client's rights."""
 AUDIT_ID = web.RequestKey("audit_id", str)
@@ -156,7 +157,8 @@ def _is_flat(body: bytes) -> bool:
     """Return False for many values that lie deep: 64,000 of them 190 levels deep became 24 MB, in 0.1 s."""
     if body.count(b",") < MANY_VALUES:
         return True
-    brackets = body.translate(None, OTHER_BYTES)
+    unescaped = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    brackets = TEXT.sub(b"", unescaped.translate(None, OTHER_BYTES))
     for _ in range(DEEP):
         brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
     return not brackets
