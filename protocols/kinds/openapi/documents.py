@@ -4,7 +4,7 @@ Shapes become component schemas, resources become paths and operations.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from operator import is_not
 from typing import NamedTuple
 
@@ -221,23 +221,33 @@ class OpenApi:
 
     def __init__(self, table: Table) -> None:
         self._table = table
-        self._made: dict[str, Document] = {}
+        self._held: tuple[tuple[Served, ...], dict[str, Document]] = ((), {})
+        """All documents, and the resources of the table that they were made of."""
+
+    def current(self) -> dict[str, Document] | None:
+        """Return all documents if no resource has changed since they were made."""
+        rows, documents = self._held
+        return documents if rows is self._table.rows else None
 
     def made(self) -> dict[str, Document]:
         """Return all documents; those of unchanged resources are the same as before. Thousands take seconds."""
+        rows = self._table.rows
         versions = [(group, version) for group, names in self._table.versions().items() for version in names]
-        self._made = {_root_of(*where): self._made_of(*where) for where in versions}
-        return self._made
+        documents = {_root_of(*where): self._made_of(*where) for where in versions}
+        self._held = rows, documents
+        return documents
 
     def _made_of(self, group: str, version: str) -> Document:
-        rows, held = self._table.in_version(group, version), self._made.get(_root_of(group, version))
+        rows, held = self._table.in_version(group, version), self._held[1].get(_root_of(group, version))
         if held is not None and len(held.rows) == len(rows) and not any(map(is_not, held.rows, rows)):
             return held
         body = msgspec.json.encode(_document(rows))
         return Document(rows, body, content_hash(body))
 
-    def index(self) -> Object:
-        return {"paths": {root: {"serverRelativeURL": url_of(root, made)} for root, made in self.made().items()}}
+
+def index(documents: Mapping[str, Document]) -> Object:
+    """Return where each document is found."""
+    return {"paths": {root: {"serverRelativeURL": url_of(root, made)} for root, made in documents.items()}}
 
 
 def url_of(root: str, document: Document) -> str:

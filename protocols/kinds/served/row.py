@@ -175,13 +175,14 @@ class Table:
     def replace(self, custom: Iterable[Served]) -> None:
         """Replace the custom resources."""
         self.custom = tuple(custom)
-        self.rows = (*self.built_in, *self.custom)
-        self._by_plural = {row.plural: row for row in reversed(self.rows)}
-        self._by_path = {(row.group, row.version, row.plural): row for row in reversed(self.rows)}
+        rows = (*self.built_in, *self.custom)
+        self._by_plural = {row.plural: row for row in reversed(rows)}
+        self._by_path = {(row.group, row.version, row.plural): row for row in reversed(rows)}
         by_group: dict[str, dict[str, list[Served]]] = {}
-        for row in self.rows:
+        for row in rows:
             by_group.setdefault(row.group, {}).setdefault(row.version, []).append(row)
         self._by_group = by_group  # complete, since threads read it
+        self.rows = rows  # last, since a thread that finds them finds all else of them
 
     def find(self, group: str, version: str, plural: str) -> Served | None:
         return self._by_path.get((group, version, plural))

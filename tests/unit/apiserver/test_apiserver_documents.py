@@ -62,7 +62,6 @@ async def test_discovery_of_many_groups_is_linear_and_follows_definitions() -> N
 
 async def test_documents_of_openapi_are_made_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of one definition with 9,000 versions took 5 s of the loop: then each request for them was refused."""
-    served = NonResource(NonResourceOptions(Table(TABLE.built_in), NOTHING, NOTHING, NOTHING, "localhost:6443"))
     turned, make = threading.Event(), OpenApi.made
 
     def slow(self: OpenApi) -> dict[str, Document]:
@@ -71,9 +70,22 @@ async def test_documents_of_openapi_are_made_beside_the_event_loop(monkeypatch: 
 
     monkeypatch.setattr(OpenApi, "made", slow)
     for path in ("/openapi/v3", "/openapi/v3/apis/apps/v1", "/openapi/v2"):
+        served = NonResource(NonResourceOptions(Table(TABLE.built_in), NOTHING, NOTHING, NOTHING, "localhost:6443"))
         turned.clear()
         asyncio.get_running_loop().call_later(0.05, turned.set)
         assert (await served.reply(path, MultiDict(), {})).status == 200
+
+
+async def test_clients_that_ask_for_documents_at_once_get_those_of_one_thread() -> None:
+    """Of 40 requests of one user 23 got 429, although the documents were made."""
+    table = Table(TABLE.built_in)
+    served = NonResource(NonResourceOptions(table, NOTHING, NOTHING, NOTHING, "localhost:6443"))
+    for version in ("v7", "v8"):
+        table.replace([replace(TABLE.of("configmaps"), group="example.com", version=version)])
+        for path in ("/openapi/v2", "/openapi/v3", f"/openapi/v3/apis/example.com/{version}"):
+            replies = await asyncio.gather(*(served.reply(path, MultiDict(), {}) for _ in range(40)))
+            assert {reply.status for reply in replies} == {200}
+            assert path == "/openapi/v2" or b"example.com/" + version.encode() in replies[0].body
 
 
 async def test_openapi_v2_is_made_once_in_each_form(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """Paths that are no resources: version, discovery, OpenAPI, OpenID configuration, health, metrics."""
 
+import asyncio
 import logging
 import platform
 import time
@@ -21,7 +22,7 @@ from actors.apiserver.http.authentication.token_claims import ISSUER
 from actors.apiserver.http.connection.responses import Reply
 from actors.apiserver.http.endpoints import discovery
 from protocols.errors import NodeplaneError
-from protocols.kinds.openapi.documents import OpenApi, content_hash, url_of
+from protocols.kinds.openapi.documents import Document, OpenApi, content_hash, index, url_of
 from protocols.kinds.openapi.v2 import MEDIA, as_json, as_protobuf, definitions
 from protocols.kinds.served.row import Served, Table
 from protocols.kube.meta import Object
@@ -155,7 +156,7 @@ class NonResource:
         self._openid = options.openid
         self._metrics = options.metrics
         self._address = options.address
-        self._openapi = OpenApi(options.table)
+        self._openapi, self._making = OpenApi(options.table), asyncio.Lock()
         self._groups: dict[bool, tuple[tuple[Served, ...], Reply]] = {}
         """Aggregated discovery of the core group and of all others, and the resources that it was made of."""
         self._v2: dict[bool, tuple[list[bytes], Reply]] = {}
@@ -173,8 +174,7 @@ class NonResource:
         if parts[:2] == ["openapi", "v3"]:
             return _unless_known(await self._document("/".join(parts[2:]), query.get("hash", "")), headers)
         if parts == ["openapi", "v2"]:
-            made = await workers().run(lambda: self._openapi_v2("+protobuf" in accept))
-            return _unless_known(made, headers)
+            return _unless_known(await self._openapi_v2("+protobuf" in accept), headers)
         if len(parts) == 1 and parts[0] in ("api", "apis") and wants_aggregated(accept):
             return _unless_known(self._aggregated(core=parts[0] == "api"), headers)
         body = self._body(parts)
@@ -212,21 +212,27 @@ class NonResource:
         versions = [f"/apis/{name}/{version}" for name, versions in groups.items() for version in versions]
         return sorted((*ROOTS, *self._health.paths, *(f"/apis/{name}" for name in groups), *versions))
 
-    def _openapi_v2(self, protobuf: bool) -> Reply:
-        """Return the v2 document. Call it in a thread: many custom resources make it long."""
-        documents = [made.body for made in self._openapi.made().values()]
-        held, reply = self._v2.get(protobuf, ([], Reply(b"")))
-        if len(held) != len(documents) or any(map(is_not, held, documents)):
-            write, media = (as_protobuf, MEDIA) if protobuf else (as_json, "application/json")
-            reply = _tagged(write(definitions(documents)), media)
-            self._v2[protobuf] = documents, reply
+    async def _documents(self) -> dict[str, Document]:
+        """Return the v3 documents. All who wait get what one of them makes in a thread: a user has few turns there."""
+        async with self._making:
+            current = self._openapi.current()
+            return await workers().run(self._openapi.made) if current is None else current
+
+    async def _openapi_v2(self, protobuf: bool) -> Reply:
+        documents = [made.body for made in (await self._documents()).values()]
+        async with self._making:
+            held, reply = self._v2.get(protobuf, ([], Reply(b"")))
+            if len(held) != len(documents) or any(map(is_not, held, documents)):
+                write, media = (as_protobuf, MEDIA) if protobuf else (as_json, "application/json")
+                reply = await workers().run(lambda: _tagged(write(definitions(documents)), media))
+                self._v2[protobuf] = documents, reply
         return reply
 
     async def _document(self, root: str, wanted: str) -> Reply:
         """Return a document. It may be cached for ever under its own hash only; another hash leads there."""
         if not root:
-            return _tagged(await workers().run(lambda: msgspec.json.encode(self._openapi.index())))
-        document = (await workers().run(self._openapi.made)).get(root)
+            return _tagged(msgspec.json.encode(index(await self._documents())))
+        document = (await self._documents()).get(root)
         if document is None:
             raise unknown_path()
         if wanted and wanted != document.hash:
