@@ -76,8 +76,8 @@ class WatchConnection(asyncio.Protocol):
             self._watcher.finish()
             if self._options is not None:  # congested
                 asyncio.get_running_loop().call_later(UNREAD_SECONDS, self._give_up)
-            return
-        self._slot = self._hub.alarms.set(self, self._next_alarm(now))
+        elif self._options is not None:  # its bookmark, or that of another watch, may have ended it
+            self._slot = self._hub.alarms.set(self, self._next_alarm(now))
 
     def _give_up(self) -> None:
         if self._options is not None:
