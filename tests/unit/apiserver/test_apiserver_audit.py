@@ -92,12 +92,14 @@ def test_the_impersonated_user_is_recorded(tmp_path: Path) -> None:
 
 
 def test_line_of_a_failed_write_says_why_without_the_body() -> None:
-    denied = entry(code=403, fault=Forbidden("m" * 2000), acts_as=User("bob"), constraint="impersonate:user-info")
+    denied = entry(
+        code=403, fault=Forbidden("m" * 2000).status, acts_as=User("bob"), constraint="impersonate:user-info"
+    )
     found = json.loads(line(denied))
     message = "m" * URI_LIMIT + CUT
     assert found["responseStatus"] == {"status": "Failure", "message": message, "reason": "Forbidden", "code": 403}
     assert found["authenticationMetadata"] == {"impersonationConstraint": "impersonate:user-info"}
-    invalid = json.loads(line(entry(code=400, fault=BadRequest("hush"))))
+    invalid = json.loads(line(entry(code=400, fault=BadRequest("hush").status)))
     assert invalid["responseStatus"] == {"status": "Failure", "reason": "BadRequest", "code": 400}
     begun = json.loads(line(entry(code=0)))
     assert (begun["stage"], "responseStatus" in begun) == ("RequestReceived", False)

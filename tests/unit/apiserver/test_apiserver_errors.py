@@ -1,6 +1,8 @@
 """What the API answers when it refuses: shapes and sentences that clients match on."""
 
 import asyncio
+import gc
+import weakref
 from typing import Any
 
 import pytest
@@ -170,6 +172,24 @@ def test_write_that_took_too_long_is_not_repeated_since_it_may_have_happened(met
     call.seconds = 34.0
     response = error_response(call, TimeoutError())
     assert (response.status, response.headers.get("Retry-After")) == (504, again)
+
+
+def test_body_of_a_failed_request_is_freed_with_its_last_user() -> None:
+    """Its error was kept for the audit log, with the frames that hold the body and the request."""
+
+    def fails() -> "weakref.ref[set[str]]":
+        call, body = Call(make_mocked_request("POST", "/api/v1/namespaces/ns/pods")), set[str]()
+        try:
+            raise errors.BadRequest("no")
+        except NodeplaneError as error:
+            error_response(call, error)
+        return weakref.ref(body)
+
+    gc.disable()
+    try:
+        assert fails()() is None
+    finally:
+        gc.enable()
 
 
 def test_before_there_is_data_clients_get_retry_after() -> None:

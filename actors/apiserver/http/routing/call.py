@@ -86,7 +86,7 @@ def error_response(call: Call, error: Exception) -> Response:
     else:  # a bug: the client gets a Status, the log the traceback
         logging.getLogger(__name__).exception("%s %s failed", call.http.method, call.http.path)
         fault = InternalError(f"{type(error).__name__}: {error}")
-    call.http[FAULT] = fault
+    call.http[FAULT] = fault.status
     return _error_reply(call, fault).response()
 
 

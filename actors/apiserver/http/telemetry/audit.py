@@ -25,8 +25,8 @@ from actors.apiserver.api.counters import Tally
 from actors.apiserver.api.request.target import Target
 from actors.apiserver.api.request.user import ANONYMOUS, User
 from actors.apiserver.http.telemetry.audit_files import MIB, Keep, append
-from protocols.kube.errors import StatusError
-from protocols.kube.meta import new_uid
+from protocols.kube.meta import Object, new_uid
+from protocols.kube.objects import text
 from protocols.process.families import CounterFamily
 from protocols.process.rates import TokenBucket
 from protocols.process.tasks import Tasks
@@ -40,8 +40,8 @@ ANNOTATIONS = web.RequestKey("annotations", dict)
 """Annotations of a request for the log."""
 CREATED = web.RequestKey("created", str)
 """Name of the object that a request creates, which its path lacks."""
-FAULT = web.RequestKey("fault", StatusError)
-"""Why a request failed."""
+FAULT = web.RequestKey("fault", dict)
+"""Status of a failed request. Its exception would be a cycle, which keeps the request's body until it is collected."""
 QUOTING = (400, 422)
 """Codes whose messages quote the body, so a line leaves them out."""
 NAME_LIMIT = 256
@@ -87,7 +87,7 @@ class Entry(msgspec.Struct, frozen=True):
     audit_id: str = ""
     constraint: str = ""
     """The verb that allowed a constrained impersonation."""
-    fault: StatusError | None = None
+    fault: Object | None = None
 
 
 def is_audited(verb: str, target: Target | None) -> bool:
@@ -263,8 +263,8 @@ def _status(entry: Entry) -> str:
         return ""
     if entry.fault is None:
         return f'"responseStatus":{{"code":{entry.code}}},'
-    message = "" if entry.code in QUOTING else shortened(str(entry.fault), URI_LIMIT)
-    parts = {"status": "Failure", "message": message, "reason": entry.fault.reason, "code": entry.code}
+    message = "" if entry.code in QUOTING else shortened(text(entry.fault, "message"), URI_LIMIT)
+    parts = {"status": "Failure", "message": message, "reason": text(entry.fault, "reason"), "code": entry.code}
     return f'"responseStatus":{_json({key: value for key, value in parts.items() if value})},'
 
 
