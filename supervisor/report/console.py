@@ -151,13 +151,20 @@ def detach_plane(options: PlaneOptions) -> tuple[int, int]:
     os.close(reading)
     os.setsid()
     where = layout_of(options)
-    os.chdir(where.root)
+    _work_in(where.root)
     log = os.open(logs.path_of(where.logs, "supervisor"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     for source, target in ((null, 0), (log, 1), (log, 2)):
         os.dup2(source, target)
     _close_inherited()
     return 0, writing
+
+
+def _work_in(root: Path) -> None:
+    """Change the directory; relative paths of Python's modules remain those of the caller's."""
+    if modules := os.environ.get("PYTHONPATH"):
+        os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, modules.split(os.pathsep)))
+    os.chdir(root)
 
 
 def _close_inherited() -> None:

@@ -314,13 +314,15 @@ def test_up_detached_waiting_shows_what_is_missing(capfd: pytest.CaptureFixture[
 DETACHED = """
 import os, sys
 from supervisor.base.options import PlaneOptions
+from supervisor.forkserver.client import environment
 from supervisor.report.console import detach_plane
 
 plane, pipe = detach_plane(PlaneOptions(root=sys.argv[1]))
 if plane:
     print(os.read(pipe, 4096).decode(), end="")
 else:
-    os.write(pipe, f"{os.getcwd()} {os.path.exists('/proc/self/fd/' + sys.argv[2])}".encode())
+    modules = environment()["PYTHONPATH"].split(os.pathsep)[-1]
+    os.write(pipe, f"{os.getcwd()} {os.path.exists('/proc/self/fd/' + sys.argv[2])} {modules}".encode())
 """
 
 
@@ -328,8 +330,11 @@ def test_detached_plane_keeps_neither_directory_nor_files_of_its_caller(root: Pa
     (root / "logs").mkdir()
     with (root / "lock").open("w") as lock:
         command = [sys.executable, "-c", DETACHED, str(root), str(lock.fileno())]
-        done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=True, pass_fds=(lock.fileno(),))
-    assert done.stdout == f"{root} False"
+        environment, inherited = {**os.environ, "PYTHONPATH": "modules"}, (lock.fileno(),)
+        done = subprocess.run(
+            command, cwd=REPO, env=environment, capture_output=True, text=True, check=True, pass_fds=inherited
+        )
+    assert done.stdout == f"{root} False {REPO}/modules"
 
 
 INTERRUPTED = """
