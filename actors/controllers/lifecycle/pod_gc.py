@@ -108,7 +108,7 @@ def pod_lost_patch() -> Object:
 
 
 def _thinning(pod: Object) -> tuple[bool, str]:
-    """Return the sort key of finished pods: those that a node evicted tell least."""
+    """Return the sort key of finished pods: those that a node evicted go first, then the oldest."""
     status = pod.get("status") or {}
     evicted = (status.get("phase"), status.get("reason")) == ("Failed", "Evicted")
     return not evicted, str(meta(pod).get("creationTimestamp"))
