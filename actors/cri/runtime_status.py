@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError, Message
 from protocols.bus import BusError
 from protocols.errors import NodeplaneError
 from protocols.messages.cri import EventNumber, RuntimeHandler
+from protocols.process.tasks import wait_set
 from protocols.wire import cri_pb2
 from protocols.wire.event_numbers import number_of
 
@@ -148,12 +149,8 @@ class StatusPoller:
             self._now.clear()
             tries = 0 if await self._check() else tries + 1
             wait = retry_delay(tries) if 0 < tries <= MOST_RETRIES else poll_delay(self._good, time.monotonic())
-            try:
-                async with asyncio.timeout(wait):
-                    await self._now.wait()
+            if await wait_set(self._now, wait):
                 await asyncio.sleep(retry_delay(tries) if tries else 0)
-            except TimeoutError:
-                continue
 
     async def _check(self) -> bool:
         try:

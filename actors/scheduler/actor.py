@@ -52,7 +52,7 @@ from protocols.kube.pods import is_finished
 from protocols.kubeclient.client import ApiClient, ClientOptions, Object
 from protocols.kubeclient.election import leader_elector
 from protocols.kubeclient.events import EventRecorder, RecorderOptions
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.messages.trace import SEEN
 from protocols.process.tasks import wait_set
 from protocols.trace import clock, record
@@ -300,7 +300,7 @@ def _priority(pod: views.Pod) -> int:
     return priority if isinstance(priority, int) else 0
 
 
-class _Nodes:
+class _Nodes(ResourceEventHandler):
     """Apply Node objects to the cache. Heartbeats without a relevant change wake no pod."""
 
     def __init__(
@@ -320,16 +320,13 @@ class _Nodes:
         if self._cache.node(view):
             self._changed(NODE_CHANGE, ROOM)
 
-    def on_update(self, old: views.Node, new: views.Node) -> None:
-        self.on_add(new)
-
     def on_delete(self, obj: views.Node) -> None:
         self._cache.forget_node(name_of(obj))
         self._devices.fit.forget_node(name_of(obj))
         self._changed(NODE_CHANGE, ROOM)  # without a domain, pods may spread over the others
 
 
-class _Namespaces:
+class _Namespaces(ResourceEventHandler):
     """Keep the labels of namespaces, which terms with a namespaceSelector match."""
 
     def __init__(self, labels: dict[str, Labels], changed: Callable[..., None]) -> None:
@@ -340,9 +337,6 @@ class _Namespaces:
         if self._labels.get(name_of(obj)) != labels_of(obj):
             self._labels[name_of(obj)] = labels_of(obj)
             self._changed(NODE_CHANGE, ROOM)
-
-    def on_update(self, old: views.Namespace, new: views.Namespace) -> None:
-        self.on_add(new)
 
     def on_delete(self, obj: views.Namespace) -> None:
         self._labels.pop(name_of(obj), None)

@@ -10,7 +10,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -316,7 +316,13 @@ class ApiClient:
         return self._client
 
 
-async def find(client: ApiClient, resource: Resource, name: str, namespace: str = "") -> Object | None:
+class Getter(Protocol):
+    """A reader of single objects: a client, or a recording. Raises ApiAway, ApiError."""
+
+    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object: ...
+
+
+async def find(client: Getter, resource: Resource, name: str, namespace: str = "") -> Object | None:
     """Return an object, None if there is none of this name. Raises ApiAway, ApiError."""
     try:
         return await client.get(resource, name, namespace)

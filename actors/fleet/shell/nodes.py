@@ -16,7 +16,7 @@ from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, fields_of, labels_of, name_of, uid_of
 from protocols.kube.times import now, now_micro, time_or
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 from protocols.kubeclient.workqueue import Key, WorkQueue
 from protocols.lifecycle.node.lease import NAMESPACE, lease_object
 from protocols.lifecycle.node.status import heartbeat_patch, node_patch
@@ -40,7 +40,7 @@ class NodeTaken(NodeplaneError, http=409, grpc="ALREADY_EXISTS"):
     """Raised when the API has a node of a name that the fleet needs, and it is not the fleet's."""
 
 
-class FleetNodes:
+class FleetNodes(ResourceEventHandler):
     """Keeps the Node object, the lease and the slices of every node as they should be."""
 
     def __init__(
@@ -137,9 +137,6 @@ class FleetNodes:
             elif changed:
                 self.report(node)
             self._on_change(node)
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
         """The fleet does not register a node again that was deleted, as a kubelet that goes on does not."""

@@ -13,10 +13,10 @@ from actors.fleet.simulated.node import Node
 from actors.fleet.simulated.pod import Pod, fingerprint, packed, take_over
 from actors.fleet.simulated.step import Outcome, PodStep, StepInputs
 from protocols.kinds import views
-from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS, Resource
+from protocols.kinds.table import NODES, PODS, RESOURCECLAIMS
 from protocols.kube.errors import ApiError, suppress_status
 from protocols.kube.meta import Object, fields_of
-from protocols.kubeclient.client import ApiClient
+from protocols.kubeclient.client import ApiClient, find
 from protocols.kubeclient.events import EventRecorder
 from protocols.kubeclient.informer import Informer, InformerOptions
 from protocols.kubeclient.workqueue import Key, WorkQueue
@@ -144,7 +144,8 @@ class FleetPods:
                 await self._read_node(pod.node)
                 node_read = True
             elif outcome.claims:
-                fetched = {name: await self._read(RESOURCECLAIMS, name, pod.namespace) for name in outcome.claims}
+                wanted, space = outcome.claims, pod.namespace
+                fetched = {name: await find(self._client, RESOURCECLAIMS, name, space) for name in wanted}
                 claims |= cast("dict[str, views.ResourceClaim | None]", fetched)
             elif outcome.patch is not None:
                 await self._patch(pod, outcome.patch)
@@ -157,7 +158,7 @@ class FleetPods:
 
     async def _read_node(self, node: Node) -> None:
         """Take the Node object as it is now, unless it has gone. Raises ApiError."""
-        if (found := await self._read(NODES, node.name, "")) is not None:
+        if (found := await find(self._client, NODES, node.name)) is not None:
             node.shown(cast("views.Node", reduced_node(cast("views.Node", found))))
 
     def _step(
@@ -218,15 +219,6 @@ class FleetPods:
                 self._record(pod, event, node.devices.held(event.uid).field_path(event.container))
         self._follow_node(node)
 
-    async def _read(self, resource: Resource, name: str, namespace: str) -> Object | None:
-        """Return an object; None if there is none of that name. Raises ApiError."""
-        try:
-            return await self._client.get(resource, name, namespace)
-        except ApiError as error:
-            if error.code != 404:
-                raise
-            return None
-
     async def _patch(self, pod: Pod, body: Object) -> None:
         content = fingerprint(body)
         try:
@@ -260,7 +252,7 @@ class FleetPods:
 
     async def _is_gone(self, pod: Pod) -> bool:
         """Return True if there is no pod of that name, or one with another uid."""
-        obj = await self._read(PODS, pod.name, pod.namespace)
+        obj = await find(self._client, PODS, pod.name, pod.namespace)
         return obj is None or obj["metadata"]["uid"] != pod.uid
 
     async def delete(self, pod: Pod) -> None:

@@ -31,7 +31,7 @@ from protocols.kinds import views
 from protocols.kinds.table import PODS, RESOURCECLAIMS
 from protocols.kube.errors import suppress_status
 from protocols.kube.meta import join_key, key_of, name_of, namespace_of, split_key, terminating, uid_of
-from protocols.kubeclient.client import ApiAway, ApiClient, ApiError
+from protocols.kubeclient.client import ApiAway, ApiClient, ApiError, find
 from protocols.process.rates import backoff_delay
 
 WATCH_TIMEOUT_S = 10.0
@@ -250,13 +250,8 @@ class ClaimWriter:
         raise ClaimChanged(f"claim {key_of(claim)} changed in the meantime")
 
     async def _read(self, claim: views.ResourceClaim) -> views.ResourceClaim | None:
-        try:
-            fresh = await self._client.get(RESOURCECLAIMS, name_of(claim), namespace_of(claim))
-        except ApiError as error:
-            if error.code == 404:
-                return None
-            raise
-        return cast("views.ResourceClaim", fresh) if uid_of(fresh) == uid_of(claim) else None
+        fresh = await find(self._client, RESOURCECLAIMS, name_of(claim), namespace_of(claim))
+        return cast("views.ResourceClaim", fresh) if fresh is not None and uid_of(fresh) == uid_of(claim) else None
 
     async def _put_status(self, claim: views.ResourceClaim) -> views.ResourceClaim | None:
         """Return None after a conflict."""

@@ -26,7 +26,7 @@ from protocols.kube.meta import (
     terminating,
 )
 from protocols.kubeclient.client import ApiClient
-from protocols.kubeclient.informer import Informer, InformerOptions
+from protocols.kubeclient.informer import Informer, InformerOptions, ResourceEventHandler
 
 BOUND = "pv.kubernetes.io/bind-completed"
 CLASS = "volume.beta.kubernetes.io/storage-class"
@@ -40,7 +40,7 @@ def _volume_topic(key: str) -> str:
     return f"volume claim {key}"
 
 
-class VolumeClaims:
+class VolumeClaims(ResourceEventHandler):
     """Follows volume claims from the first pod that has one."""
 
     def __init__(self, client: ApiClient, spawn: Spawn, changed: Callable[[str], None]) -> None:
@@ -109,9 +109,6 @@ class VolumeClaims:
 
     def on_add(self, obj: views.PersistentVolumeClaim) -> None:
         self._changed(_volume_topic(key_of(obj)) if namespace_of(obj) else VOLUMES)
-
-    def on_update(self, old: views.PersistentVolumeClaim, new: views.PersistentVolumeClaim) -> None:
-        self.on_add(new)
 
     def on_delete(self, obj: views.PersistentVolumeClaim) -> None:
         self.on_add(obj)

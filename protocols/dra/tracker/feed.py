@@ -147,7 +147,7 @@ class SliceTracker:
                 self._recorder.event(patch, "Warning", report.reason, report.message)
 
 
-class _Handler:
+class _Handler(ResourceEventHandler):
     """Passes objects of one informer to the tracker. An unreadable object counts as absent."""
 
     def __init__(
@@ -163,9 +163,6 @@ class _Handler:
             self._feed.unreadable(why)
             self._drop(name_of(obj))
         self._done()
-
-    def on_update(self, old: Object, new: Object) -> None:
-        self.on_add(new)
 
     def on_delete(self, obj: Object) -> None:
         self._drop(name_of(obj))

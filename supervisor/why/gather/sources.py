@@ -13,6 +13,7 @@ from protocols.kinds import views
 from protocols.kinds.table import Resource
 from protocols.kube.errors import ApiError
 from protocols.kube.meta import Object, labels_of, name_of
+from protocols.kubeclient.client import Getter, find
 from protocols.messages.calls import CallRecord
 from protocols.messages.devices import DeviceHealth, PluginView, ResourceInventory
 from protocols.messages.fleet import FLEET
@@ -55,10 +56,8 @@ class DeviceManager(msgspec.Struct, frozen=True):
         return sorted({*self.inventory, *(view.resource for view in self.plugins), *peers} - {""})
 
 
-class Reading(Protocol):
+class Reading(Getter, Protocol):
     """The reads of an API. Each raises ApiError, ApiAway."""
-
-    async def get(self, resource: Resource, name: str, namespace: str = "") -> Object: ...
 
     async def list(
         self,
@@ -154,12 +153,7 @@ async def get(client: Reading, resource: Resource, name: str, namespace: str = "
     """Return an object; None if there is none. Raises ApiError, ApiAway."""
     if not set(name + namespace) <= NAME:
         return None  # no object is called so, and another path could be meant
-    try:
-        return await client.get(resource, name, namespace)
-    except ApiError as error:
-        if error.code == 404:
-            return None
-        raise
+    return await find(client, resource, name, namespace)
 
 
 async def names(client: Reading, resource: Resource, namespace: str = "") -> list[str]:
