@@ -56,7 +56,7 @@ FITS = Fit()
 SEARCH_TIMEOUT_S = 10.0
 """For all nodes of one pod together."""
 NODE_AT_ONCE_S, AT_ONCE_S = 0.01, 0.05
-"""A scheduling cycle searches one node, and all nodes of its pod, for so long itself."""
+"""A scheduling cycle searches one node for so long itself, of processor time, and all nodes of its pod, of any time."""
 TURN_STEPS, CLOCK_STEPS = 250, 4
 """Steps of a turn of a long search, some 2 ms, and those between two looks at the clock."""
 MAX_DEMANDS = 64
@@ -297,11 +297,11 @@ class DeviceFit:
 
     def _searched(self, demand: Demand, node: NodeView, nodes: Sequence[NodeView]) -> SearchResult:
         """Raises SearchTakesLong, SelectorPending."""
-        state, end = self._state(node), time.monotonic() + NODE_AT_ONCE_S
+        state, end = self._state(node), time.thread_time() + NODE_AT_ONCE_S
         try:
             attempt = self._attempt(demand, state[0])
             while (has_devices := _turn(attempt, end)) is None:
-                if time.monotonic() > end:
+                if time.thread_time() > end:
                     raise SearchTakesLong(demand, nodes, deep=True)
         except (NodeFault, AllocationFault, TimedOut) as fault:
             return self._keep(demand, node, _answer(demand, state, *_failed(node, fault)))
@@ -328,7 +328,7 @@ class DeviceFit:
         for _ in range(SELECTIONS):
             try:
                 attempt = self._attempt(demand, view, used)
-                while (has_devices := _turn(attempt, time.monotonic() + TURN_S)) is None:
+                while (has_devices := _turn(attempt, time.thread_time() + TURN_S)) is None:
                     if time.monotonic() > end:
                         raise TimedOut("timed out trying to allocate devices")
                     await turns.rest()
@@ -345,10 +345,13 @@ class DeviceFit:
 
 
 def _turn(attempt: Attempt, end: float) -> bool | None:
-    """Search for TURN_STEPS at most, and not much longer than until `end`."""
+    """Search for TURN_STEPS at most, and not much longer than until the thread's processor time is `end`.
+
+    On a busy machine a short search that waits for a processor is not taken for a long one, behind which it would wait.
+    """
     for done in range(0, TURN_STEPS, CLOCK_STEPS):
         answer = attempt.advance(min(CLOCK_STEPS, TURN_STEPS - done))
-        if answer is not None or time.monotonic() > end:
+        if answer is not None or time.thread_time() > end:
             return answer
     return None
 

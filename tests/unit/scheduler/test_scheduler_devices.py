@@ -4,6 +4,7 @@ import asyncio
 import functools
 import os
 import re
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,6 +16,7 @@ from prometheus_client import generate_latest
 
 from actors.scheduler.claims import device_fit
 from actors.scheduler.cycles import metrics
+from protocols.dra.allocator.attempt import Attempt
 from protocols.dra.pods import FINALIZER
 from protocols.dra.types import DeviceId
 from protocols.kinds.table import (
@@ -674,7 +676,19 @@ def put_impossible(api: MemoryApi, number: int) -> None:
         put_pod(api, f"hard-{at}", f"hard-{at}")
 
 
-async def test_pods_beside_impossible_claims_are_scheduled_at_once() -> None:
+@pytest.mark.parametrize("descheduled", [False, True])
+async def test_pods_beside_impossible_claims_are_scheduled_at_once(
+    monkeypatch: pytest.MonkeyPatch, descheduled: bool
+) -> None:
+    """Also where the scheduler waits for a processor during their searches, which are short."""
+    advance = Attempt.advance
+
+    def advanced(self: Attempt, steps: int) -> bool | None:
+        if descheduled and "easy" in self._options.claims[0].key:
+            time.sleep(2 * device_fit.NODE_AT_ONCE_S)
+        return advance(self, steps)
+
+    monkeypatch.setattr(Attempt, "advance", advanced)
     async with playing() as api:
         world(api, nodes=1, each=20)
         put_impossible(api, 3)
